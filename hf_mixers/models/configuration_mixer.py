@@ -1,0 +1,128 @@
+"""The configuration that all mixer families share."""
+
+import difflib
+from dataclasses import fields
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+# words that transformers itself hands to a config besides its fields
+_WORDS_OF_TRANSFORMERS = {
+    "attn_implementation",
+    "auto_map",
+    "experts_implementation",
+    "loss_type",
+    "model_type",
+    "name_or_path",
+    "num_labels",
+    "output_attentions",
+    "per_layer_config",
+    "quantization_config",
+    "torch_dtype",
+}
+
+
+def bit_length(length: int) -> int:
+    """ceil(log2 length) in integers: the hops that a chord network of `length` tokens needs."""
+    return (length - 1).bit_length()
+
+
+@strict
+class MixerConfig(PreTrainedConfig):
+    r"""Fields of every family, which adds its own, `hidden_size` and `num_hidden_layers` too.
+
+    Args:
+        vocab_size: Number of token ids, and of classes of the masked-language-model head.
+        intermediate_size: Width inside the MLPs.
+        max_position_embeddings: Length in tokens that the model is built for.
+        input_features: Width of continuous input (`input_values`); `None`: the model reads token
+            ids.
+        position_embedding_type: `"absolute"` adds a learned vector per position of a sequence.
+        pooling: How token outputs become one vector per sequence; `"cls"` lets the model put a
+            learned token in front of every sequence and read that one.
+        embedding_dropout: Dropout after the embedding.
+        hidden_dropout_prob: Dropout inside the MLPs.
+        classifier_dropout: Dropout before the last layer of the classification heads.
+        class_weights: Weight of each class in the loss (single label) or of its positives
+            (multi-label).
+        num_tasks: Sequence pairs only: the head has `num_labels` outputs per task and `task_ids`
+            choose.
+        initializer_range: Standard deviation of new embeddings; linear layers start Xavier-uniform.
+    """
+
+    base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
+
+    vocab_size: int = 20
+    intermediate_size: int = 128
+    max_position_embeddings: int = 4096
+    input_features: int | None = None
+    position_embedding_type: Literal["none", "absolute"] = "none"
+    pooling: Literal["mean", "max", "first", "cls"] = "mean"
+    embedding_dropout: float | int = 0.0
+    hidden_dropout_prob: float | int = 0.0
+    classifier_dropout: float | int = 0.0
+    class_weights: list[float | int] | None = None
+    num_tasks: int | None = None
+    initializer_range: float | int = 1.0
+    pad_token_id: int | None = 0
+    cls_token_id: int | None = 2
+    sep_token_id: int | None = 3
+    mask_token_id: int | None = 4
+    tie_word_embeddings: bool = False
+
+    def __post_init__(self, **kwargs):
+        self._warn_of_unknown(kwargs)
+        super().__post_init__(**kwargs)
+
+    def skipped_length(self, index: int) -> int:
+        """Block `index` acts only on sequences longer than this."""
+        return 0
+
+    def _warn_of_unknown(self, kwargs: dict) -> None:
+        known = {field.name for field in fields(self)}
+        for name in kwargs:
+            if name in known or name in _WORDS_OF_TRANSFORMERS or name.startswith("_"):
+                continue
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean `{close[0]}`?" if close else "."
+            logger.warning(f"{type(self).__name__} has no field `{name}`{hint}")
+
+    def validate_sizes(self):
+        """Part of `validate`: whole numbers that must be positive, rates that must be in [0, 1)."""
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "max_position_embeddings",
+            "input_features",
+            "num_tasks",
+        ):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            is_rate = field.name.endswith(("_dropout", "_dropout_prob"))
+            if is_rate and value is not None and not 0 <= value < 1:
+                raise ValueError(f"{field.name} must lie in [0, 1), got {value}.")
+
+    def validate_heads(self):
+        """Part of `validate`: settings of the heads that contradict each other."""
+        if self.class_weights is not None:
+            if self.problem_type == "regression":
+                raise ValueError("class_weights have no meaning with problem_type='regression'.")
+            if len(self.class_weights) != self.num_labels:
+                raise ValueError(
+                    f"class_weights must hold one weight per label ({self.num_labels}), "
+                    f"got {len(self.class_weights)}."
+                )
+        if self.tie_word_embeddings and self.input_features is not None:
+            raise ValueError(
+                "tie_word_embeddings needs token input, but input_features is set: "
+                "there is no token embedding to tie to."
+            )

@@ -1,0 +1,197 @@
+"""What callers hand to a model, checked once at the border: errors are one sentence."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .configuration_mixer import MixerConfig
+from .packing import Boundaries, use_static_layout
+
+
+class SequenceBatch(NamedTuple):
+    """The inputs of one batch of sequences, named as in every forward of the package."""
+
+    input_ids: Tensor | None = None  # (B, L) token ids
+    input_values: Tensor | None = None  # (B, L, F) continuous features
+    inputs_embeds: Tensor | None = None  # (B, L, D) embeddings of the caller
+    attention_mask: Tensor | None = None  # (B, L), 1 where there is a token
+    cu_seq_lens_q: Tensor | None = (
+        None  # (number of sequences + 1,) boundaries in a flat (1, T) batch
+    )
+    max_length_q: int | None = None  # length of the longest sequence of a flat batch
+
+    def given(self, suffix: str = "") -> tuple[str, Tensor]:
+        """Name and value of the one content argument that was given."""
+        contents = {f"{name}{suffix}": getattr(self, name) for name in self._fields[:3]}
+        given = [name for name, value in contents.items() if value is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"Exactly one of {', '.join(contents)} is needed, got "
+                f"{' and '.join(given) or 'none of them'}."
+            )
+        return given[0], contents[given[0]]
+
+
+def check_batches(batches: Sequence[SequenceBatch], config: MixerConfig) -> list[Boundaries]:
+    """Check one batch, or the two of a pair model, whose arguments end in `_2` for the second."""
+    suffixes = ["", "_2"][: len(batches)]
+    boundaries = [
+        check_batch(batch, config, suffix) for batch, suffix in zip(batches, suffixes, strict=True)
+    ]
+    names = [batch.given(suffix)[0] for batch, suffix in zip(batches, suffixes, strict=True)]
+    if len({name.removesuffix("_2") for name in names}) > 1:
+        raise ValueError(
+            f"Both sequences of a pair must be given in the same way, got {' and '.join(names)}."
+        )
+    counts = [count_sequences(boundary) for boundary in boundaries]
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"A pair needs as many first as second sequences, got {' and '.join(map(str, counts))}."
+        )
+    return boundaries
+
+
+def count_sequences(batch: Boundaries) -> int:
+    return batch.shape[0] if batch.cu_seq_lens is None else batch.cu_seq_lens.shape[0] - 1
+
+
+def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> Boundaries:
+    """How a batch divides into sequences, or a `ValueError` if the model cannot read it.
+
+    What needs a look at the values (lengths, ids) is skipped while compiling and exporting.
+    """
+    name, content = batch.given(suffix)
+    _check_content(name.removesuffix("_2"), name, content, config)
+    shape = tuple(content.shape[:2])
+    mask, boundaries = batch.attention_mask, batch.cu_seq_lens_q
+    if mask is not None and boundaries is not None:
+        raise ValueError(
+            f"attention_mask{suffix} and cu_seq_lens_q{suffix} say the same thing twice: pass the "
+            "mask with padded input or the boundaries with flat input, not both."
+        )
+    if boundaries is not None:
+        _check_boundaries(boundaries, batch.max_length_q, shape, suffix)
+        return Boundaries(shape, content.device, cu_seq_lens=boundaries.to(content.device))
+    if batch.max_length_q is not None:
+        raise ValueError(
+            f"max_length_q{suffix} describes flat input: pass it together with "
+            f"cu_seq_lens_q{suffix}."
+        )
+    if not use_static_layout() and 0 in shape:
+        raise ValueError(
+            f"{name} has shape {tuple(content.shape)}: every sequence needs at least one token."
+        )
+    if mask is not None:
+        mask = _check_mask(mask.to(content.device), shape, suffix)
+    return Boundaries(shape, content.device, mask=mask)
+
+
+def refuse_guesses(
+    batch: SequenceBatch, position_ids: Tensor | None, seq_idx: Tensor | None
+) -> None:
+    """Refuse arguments that hint at boundaries inside a row without naming them."""
+    for name, value in (("position_ids", position_ids), ("seq_idx", seq_idx)):
+        if value is not None and batch.cu_seq_lens_q is None:
+            raise ValueError(
+                f"{name} does not say where sequences end: pass flat input with cu_seq_lens_q, "
+                "or padded input with attention_mask."
+            )
+
+
+def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -> None:
+    wanted = {
+        "input_ids": ("(B, L)", None),
+        "input_values": ("(B, L, F)", config.input_features),
+        "inputs_embeds": ("(B, L, D)", config.hidden_size),
+    }
+    layout, width = wanted[kind]
+    if content.dim() != layout.count(",") + 1:
+        raise ValueError(f"{name} must have shape {layout}, got {tuple(content.shape)}.")
+    if kind == "input_ids":
+        if config.input_features is not None:
+            raise ValueError(
+                f"This model reads input_values of {config.input_features} features "
+                f"(config.input_features), got {name}."
+            )
+        _check_ids(name, content, config.vocab_size)
+        return
+    if kind == "input_values" and width is None:
+        raise ValueError(
+            f"This model reads input_ids, got {name}: build it with "
+            f"config.input_features={content.shape[-1]} to read them."
+        )
+    if content.shape[-1] != width:
+        raise ValueError(
+            f"{name} must have {width} features in its last dimension, got {tuple(content.shape)}."
+        )
+    if not content.is_floating_point():
+        raise ValueError(f"{name} must hold floating-point numbers, got {content.dtype}.")
+
+
+def _check_ids(name: str, ids: Tensor, vocab_size: int) -> None:
+    if ids.is_floating_point() or ids.dtype == torch.bool:
+        raise ValueError(f"{name} must hold integers, got {ids.dtype}.")
+    if use_static_layout() or ids.numel() == 0 or ids.device.type == "meta":
+        return
+    low, high = (int(bound) for bound in torch.aminmax(ids))
+    if low < 0 or high >= vocab_size:
+        raise ValueError(
+            f"{name} must lie in 0..{vocab_size - 1} (config.vocab_size={vocab_size}), got ids "
+            f"from {low} to {high}."
+        )
+
+
+def _check_mask(mask: Tensor, shape: tuple[int, int], suffix: str) -> Tensor:
+    if tuple(mask.shape) != shape:
+        raise ValueError(
+            f"attention_mask{suffix} must have shape {shape} like the input, got "
+            f"{tuple(mask.shape)}."
+        )
+    if not use_static_layout():
+        if not bool(((mask == 0) | (mask == 1)).all()):
+            raise ValueError(
+                f"attention_mask{suffix} must hold only 0 and 1, got values like "
+                f"{mask.max().item()}."
+            )
+        empty = (mask.sum(1) == 0).nonzero().flatten().tolist()
+        if empty:
+            raise ValueError(
+                f"Every sequence needs at least one token, but row {empty[0]} of "
+                f"attention_mask{suffix} is all 0."
+            )
+    return mask != 0
+
+
+def _check_boundaries(
+    boundaries: Tensor, max_length: int | None, shape: tuple[int, int], suffix: str
+) -> None:
+    name = f"cu_seq_lens_q{suffix}"
+    if shape[0] != 1:
+        raise ValueError(
+            f"{name} goes with flat input of shape (1, T), got input of shape {shape}."
+        )
+    if boundaries.dim() != 1 or boundaries.shape[0] < 2 or boundaries.is_floating_point():
+        raise ValueError(
+            f"{name} must be a vector of integers 0 = c_0 < c_1 < ... < c_B = T, got "
+            f"{boundaries.dtype} of shape {tuple(boundaries.shape)}."
+        )
+    if use_static_layout():
+        return
+    steps = boundaries.diff()
+    if int(boundaries[0]) != 0 or int(boundaries[-1]) != shape[1]:
+        raise ValueError(
+            f"{name} must run from 0 to the number of tokens {shape[1]}, "
+            f"got {int(boundaries[0])} to {int(boundaries[-1])}."
+        )
+    if int(steps.min()) < 1:
+        raise ValueError(
+            f"Every sequence needs at least one token, but {name} does not grow at sequence "
+            f"{int(steps.argmin())}."
+        )
+    if max_length is not None and int(steps.max()) > max_length:
+        raise ValueError(
+            f"max_length_q{suffix}={max_length} is below the longest sequence of {name}, "
+            f"{int(steps.max())} tokens."
+        )

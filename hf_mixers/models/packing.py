@@ -1,0 +1,280 @@
+"""Ragged batches: from the caller's layout to one matrix of real tokens, and back.
+
+Callers hand over padded rows with a mask, flat rows with boundaries, or plain rectangles. Mixers
+see none of that, only a matrix `(T, D)` and a `Pack` that says where each sequence lies in it. Two
+layouts share that view, so every mixer is written once:
+
+- ragged (eager): real tokens only, longest sequence first, so that "the sequences longer than n"
+  are a prefix of the matrix;
+- static (compile, export): every slot of the caller's layout keeps a row and `valid` marks the rows
+  that hold a token, so that no shape depends on the data.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """How the tokens of `num_rows` caller rows (a flattened `(B, L)`) divide into sequences.
+
+    At most one of `mask` `(B, L)` and `cu_seq_lens` `(B + 1,)` is set; neither means full rows.
+    """
+
+    shape: tuple[int, int]
+    device: torch.device
+    mask: Tensor | None = None
+    cu_seq_lens: Tensor | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def lengths(self) -> Tensor:
+        """Number of tokens of every sequence, `(B,)`."""
+        if self.mask is not None:
+            return self.mask.sum(1)
+        if self.cu_seq_lens is not None:
+            return self.cu_seq_lens.diff()
+        return torch.full((self.shape[0],), self.shape[1], device=self.device)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Where the sequences of a batch lie in a `(T, D)` matrix.
+
+    >>> mask = torch.tensor([[True, True, False], [True, True, True]])
+    >>> pack = pack_ragged([Boundaries((2, 3), torch.device("cpu"), mask)])
+    >>> pack.sizes, pack.order.tolist()
+    ((3, 2), [1, 0])
+    >>> pack.unpack(pack.gather(torch.arange(6.0))).tolist()
+    [0.0, 1.0, 0.0, 3.0, 4.0, 5.0]
+    """
+
+    lengths: Tensor  # (B,) tokens of each sequence
+    starts: Tensor  # (B,) first row of each sequence
+    sequence: Tensor  # (T,) the sequence a row belongs to
+    position: Tensor  # (T,) the place of a row in its sequence
+    num_source_rows: int
+    source: Tensor | None = None  # (T,) the caller's row of each row; None: the same row
+    order: Tensor | None = None  # (B,) the caller's place of each sequence; None: the same place
+    sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
+    valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
+
+    @property
+    def num_rows(self) -> int:
+        return self.sequence.shape[0]
+
+    @property
+    def num_sequences(self) -> int:
+        return self.lengths.shape[0]
+
+    @property
+    def is_static(self) -> bool:
+        return self.sizes is None
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Caller's rows `(num_source_rows, ...)` -> pack rows `(T, ...)`."""
+        return rows if self.source is None else rows.index_select(0, self.source)
+
+    def unpack(self, rows: Tensor) -> Tensor:
+        """Pack rows `(T, ...)` -> caller's rows `(num_source_rows, ...)`, zero without a token."""
+        rows = self.blank(rows)
+        if self.source is None:
+            return rows
+        out = rows.new_zeros(self.num_source_rows, *rows.shape[1:])
+        return out.index_copy(0, self.source, rows)
+
+    def blank(self, rows: Tensor, value: float = 0) -> Tensor:
+        """`rows` with `value` wherever a row holds no token."""
+        if self.valid is None:
+            return rows
+        return torch.where(self.valid.view(-1, *[1] * (rows.dim() - 1)), rows, value)
+
+    def restore(self, per_sequence: Tensor) -> Tensor:
+        """`(B, ...)` in pack order -> in the caller's order."""
+        if self.order is None:
+            return per_sequence
+        return torch.empty_like(per_sequence).index_copy(0, self.order, per_sequence)
+
+    def longer_than(self, length: int) -> "Pack":
+        """The part of the pack whose sequences have more than `length` tokens.
+
+        Ragged: a prefix, with fewer rows. Static: the same rows, fewer of them valid.
+        """
+        if self.sizes is not None:
+            count = bisect_left(self.sizes, -length, key=lambda size: -size)
+            return self if count == len(self.sizes) else self.first_sequences(count)
+        chosen = (self.lengths > length)[self.sequence]
+        return replace(self, valid=chosen if self.valid is None else self.valid & chosen)
+
+    def first_sequences(self, count: int) -> "Pack":
+        """The first `count` sequences of a ragged pack, with no way back to the caller's rows."""
+        rows = sum(self.sizes[:count])
+        return Pack(
+            lengths=self.lengths[:count],
+            starts=self.starts[:count],
+            sequence=self.sequence[:rows],
+            position=self.position[:rows],
+            num_source_rows=rows,
+            sizes=self.sizes[:count],
+        )
+
+    def with_prefix(self) -> tuple["Pack", Tensor, Tensor]:
+        """This pack with one more row in front of every sequence, and where things went.
+
+        Returns the pack, the new rows of the old rows `(T,)` and the rows of the prefixes `(B,)`.
+        The new pack keeps no way back to the caller's rows: they have no prefix.
+        """
+        numbers = torch.arange(self.num_sequences, device=self.lengths.device)
+        token_rows = torch.arange(self.num_rows, device=self.lengths.device) + self.sequence + 1
+        prefix_rows = self.starts + numbers
+
+        def fill(tokens: Tensor, prefixes: Tensor) -> Tensor:
+            out = tokens.new_empty(self.num_rows + self.num_sequences)
+            return out.index_copy(0, token_rows, tokens).index_copy(0, prefix_rows, prefixes)
+
+        pack = Pack(
+            lengths=self.lengths + 1,
+            starts=prefix_rows,
+            sequence=fill(self.sequence, numbers),
+            position=fill(self.position + 1, torch.zeros_like(numbers)),
+            num_source_rows=self.num_rows + self.num_sequences,
+            order=self.order,
+            sizes=None if self.sizes is None else tuple(size + 1 for size in self.sizes),
+            valid=None if self.valid is None else fill(self.valid, numbers >= 0),
+        )
+        return pack, token_rows, prefix_rows
+
+
+def use_static_layout() -> bool:
+    """Whether shapes must not depend on data now: while compiling, exporting or tracing."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
+def make_pack(batches: Sequence[Boundaries]) -> Pack:
+    """One pack of all sequences of all batches, whose caller rows are laid end to end."""
+    return (pack_static if use_static_layout() else pack_ragged)(batches)
+
+
+def pack_ragged(batches: Sequence[Boundaries]) -> Pack:
+    """The pack of real tokens only, longest sequence first (equal ones in the caller's order)."""
+    device = batches[0].device
+    lengths = torch.cat([batch.lengths() for batch in batches])
+    num_source_rows = sum(batch.num_rows for batch in batches)
+    sizes = lengths.tolist()
+
+    order = None
+    starts_before = None
+    if any(a < b for a, b in pairwise(sizes)):
+        starts_before = lengths.cumsum(0) - lengths
+        order = torch.sort(lengths, descending=True, stable=True).indices
+        lengths = lengths[order]
+        sizes = lengths.tolist()
+
+    num_rows = sum(sizes)
+    starts = lengths.cumsum(0) - lengths
+    numbers = torch.arange(len(sizes), device=device)
+    sequence = numbers.repeat_interleave(lengths, output_size=num_rows)
+    position = torch.arange(num_rows, device=device) - starts[sequence]
+    source = _real_rows(batches) if num_rows < num_source_rows else None
+    if order is not None:
+        rows = starts_before[order][sequence] + position
+        source = rows if source is None else source[rows]
+    return Pack(
+        lengths=lengths,
+        starts=starts,
+        sequence=sequence,
+        position=position,
+        num_source_rows=num_source_rows,
+        source=source,
+        order=order,
+        sizes=tuple(sizes),
+    )
+
+
+def pack_static(batches: Sequence[Boundaries]) -> Pack:
+    """The pack with a row for every caller row: a sequence's tokens, then its padding."""
+    lengths, starts, sequence, position, valid, source = [], [], [], [], [], []
+    first_row = first_sequence = 0
+    for batch in batches:
+        rows = torch.arange(batch.num_rows, device=batch.device)
+        if batch.cu_seq_lens is not None:
+            boundaries = batch.cu_seq_lens.long()
+            local_starts = boundaries[:-1]
+            number = torch.searchsorted(boundaries[1:].contiguous(), rows, right=True)
+        else:
+            local_starts = torch.arange(batch.shape[0], device=batch.device) * batch.shape[1]
+            number = rows // batch.shape[1]
+        place = rows - local_starts[number]
+        local_lengths = batch.lengths()
+        origin = rows
+        if batch.mask is not None:
+            # tokens move to the front of their slot and padding behind them: a permutation of the
+            # rows, inverted by a scatter because exporters know no stable sort
+            mask = batch.mask
+            rank = torch.where(
+                mask, mask.cumsum(1) - 1, local_lengths[:, None] + (~mask).cumsum(1) - 1
+            )
+            slots = (local_starts[:, None] + rank).flatten()
+            origin = torch.empty_like(rows).scatter(0, slots, rows)
+        lengths.append(local_lengths)
+        starts.append(local_starts + first_row)
+        sequence.append(number + first_sequence)
+        position.append(place)
+        valid.append(place < local_lengths[number])
+        source.append(origin + first_row)
+        first_row = first_row + batch.num_rows
+        first_sequence = first_sequence + local_starts.shape[0]
+
+    masked = any(batch.mask is not None for batch in batches)
+    return Pack(
+        lengths=torch.cat(lengths),
+        starts=torch.cat(starts),
+        sequence=torch.cat(sequence),
+        position=torch.cat(position),
+        num_source_rows=first_row,
+        source=torch.cat(source) if masked else None,
+        valid=torch.cat(valid) if masked else None,
+    )
+
+
+def _real_rows(batches: Sequence[Boundaries]) -> Tensor:
+    """The caller's rows that hold a token, in the caller's order."""
+    firsts = accumulate((batch.num_rows for batch in batches), initial=0)
+    rows = []
+    for first, batch in zip(firsts, batches, strict=False):
+        if batch.mask is None:
+            rows.append(torch.arange(first, first + batch.num_rows, device=batch.device))
+        else:
+            rows.append(first + batch.mask.flatten().nonzero().squeeze(1))
+    return torch.cat(rows)
+
+
+def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
+    """Mean over the tokens of each sequence, in float32: `(T, D)` -> `(B, D)` in pack order."""
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    if pack.sizes is not None:
+        return torch.stack([part.mean(0) for part in rows.split(pack.sizes)])
+    sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
+    sums = sums.scatter_add(0, pack.sequence[:, None].expand_as(rows), pack.blank(rows))
+    return sums / pack.lengths.clamp(min=1)[:, None]
+
+
+def segment_max(rows: Tensor, pack: Pack) -> Tensor:
+    """Largest value over the tokens of each sequence: `(T, D)` -> `(B, D)` in pack order."""
+    if pack.sizes is not None:
+        return torch.stack([part.amax(0) for part in rows.split(pack.sizes)])
+    lowest = rows.new_full((pack.num_sequences, rows.shape[1]), torch.finfo(rows.dtype).min)
+    index = pack.sequence[:, None].expand_as(rows)
+    return lowest.scatter_reduce(0, index, pack.blank(rows, torch.finfo(rows.dtype).min), "amax")
+
+
+def segment_first(rows: Tensor, pack: Pack) -> Tensor:
+    """First token of each sequence: `(T, D)` -> `(B, D)` in pack order."""
+    return rows.index_select(0, pack.starts)
