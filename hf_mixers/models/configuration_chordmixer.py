@@ -1,0 +1,106 @@
+"""The configuration of ChordMixer."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_mixer import MixerConfig, bit_length
+
+
+@strict
+class ChordMixerConfig(MixerConfig):
+    r"""Configuration of a ChordMixer: tracks of channels rotate by powers of two, then mix.
+
+    Besides the fields that all families share:
+
+    Args:
+        track_size: Channels per track; `hidden_size` is `num_tracks * track_size`.
+        num_tracks: Tracks; track 0 stays, track t is rotated by 2^(t-1) positions. Default
+            ceil(log2 max_position_embeddings) + 1; published pre-training checkpoints have one
+            less.
+        num_hidden_layers: Blocks. Default ceil(log2 max_position_embeddings).
+        block_order: `"rotate_mix"` is the paper's equation, `"mix_rotate"` the authors' code.
+        adaptive_depth: A sequence of N tokens passes ceil(log2 N) blocks instead of all.
+        pre_norm: Normalisation of the branch of a block: over channels (`"layer"`), over all tokens
+            of the batch (`"batch"`), or over the tokens of one sequence (`"group"`).
+        post_norm: The same after the residual sum.
+        norm_groups: Groups of channels of `"group"`; default `track_size`, as in the authors' code.
+        norm_eps: Added to the variance.
+        rotate_dropout_prob: Dropout between rotating and mixing.
+        decoder_type: Masked language modelling with one linear layer, or with a second ChordMixer
+            (appendix J of the paper) that the `decoder_...` fields describe.
+        decoder_track_size: Channels per track of that decoder; it has as many tracks as the
+            encoder.
+        decoder_intermediate_size: Width inside its MLPs.
+        decoder_hidden_dropout_prob: Dropout inside its MLPs.
+        decoder_rotate_dropout_prob: Dropout between its rotating and mixing.
+
+    >>> config = ChordMixerConfig(max_position_embeddings=1000, track_size=8)
+    >>> config.num_hidden_layers, config.num_tracks, config.hidden_size
+    (10, 11, 88)
+    """
+
+    model_type = "chordmixer"
+
+    track_size: int = 16
+    num_tracks: int | None = None
+    num_hidden_layers: int | None = None
+    block_order: Literal["rotate_mix", "mix_rotate"] = "rotate_mix"
+    adaptive_depth: bool = True
+    pre_norm: Literal["none", "layer", "batch", "group"] = "none"
+    post_norm: Literal["none", "layer", "batch", "group"] = "none"
+    norm_groups: int | None = None
+    norm_eps: float = 1e-5
+    rotate_dropout_prob: float | int = 0.0
+    decoder_type: Literal["linear", "chordmixer"] = "linear"
+    decoder_track_size: int = 8
+    decoder_intermediate_size: int = 64
+    decoder_hidden_dropout_prob: float | int = 0.0
+    decoder_rotate_dropout_prob: float | int = 0.0
+
+    def __post_init__(self, **kwargs):
+        needed = max(1, bit_length(self.max_position_embeddings))
+        if self.num_hidden_layers is None:
+            self.num_hidden_layers = needed
+        if self.num_tracks is None:
+            self.num_tracks = needed + 1
+        width = kwargs.pop("hidden_size", None)
+        if width not in (None, self.hidden_size):
+            raise ValueError(
+                f"hidden_size is num_tracks * track_size = {self.num_tracks} * {self.track_size} = "
+                f"{self.hidden_size}, got {width}: set track_size instead."
+            )
+        super().__post_init__(**kwargs)
+
+    @property
+    def hidden_size(self) -> int:
+        return self.num_tracks * self.track_size
+
+    @property
+    def decoder_hidden_size(self) -> int:
+        return self.num_tracks * self.decoder_track_size
+
+    def skipped_length(self, index: int) -> int:
+        """Block k is for sequences longer than 2^k, so that N tokens pass ceil(log2 N) blocks."""
+        return 1 << index if self.adaptive_depth else 0
+
+    def validate_chord(self):
+        """Part of `validate`: widths and groups that do not fit together."""
+        for name in ("track_size", "num_tracks", "decoder_track_size", "decoder_intermediate_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if "group" in (self.pre_norm, self.post_norm):
+            for width, groups in self._group_norms():
+                if groups < 1 or width % groups:
+                    raise ValueError(f"norm_groups must divide the width {width}, got {groups}.")
+        if self.tie_word_embeddings and self.decoder_type != "linear":
+            raise ValueError(
+                "tie_word_embeddings needs decoder_type='linear': another decoder ends in its own "
+                "width."
+            )
+
+    def _group_norms(self) -> list[tuple[int, int]]:
+        pairs = [(self.hidden_size, self.norm_groups or self.track_size)]
+        if self.decoder_type == "chordmixer":
+            pairs.append((self.decoder_hidden_size, self.norm_groups or self.decoder_track_size))
+        return pairs

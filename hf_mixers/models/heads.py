@@ -1,0 +1,298 @@
+"""The heads of every family: masked tokens, tokens, sequences and pairs of sequences.
+
+A family's class names its trunk (`model_class`) and inherits the rest. Heads read the pack, not the
+padded layout, so they too do no work on padding.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_outputs import (
+    MaskedLMOutput,
+    ModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.utils import can_return_tuple
+
+from .configuration_mixer import MixerConfig
+from .inputs import SequenceBatch
+from .losses import IGNORED, sequence_loss, token_loss
+from .modeling_mixer import MixerModel, MixerPreTrainedModel
+from .packing import Pack
+
+
+class MixerHead(MixerPreTrainedModel):
+    """A trunk called `model` and something on top."""
+
+    model_class: type[MixerModel]
+
+    def __init__(self, config: MixerConfig):
+        super().__init__(config)
+        self.model = self.model_class(config)
+        self.add_head(config)
+        self.post_init()
+
+    def add_head(self, config: MixerConfig) -> None:
+        """Create the modules on top of the trunk."""
+        raise NotImplementedError
+
+
+class MaskedLMHead(MixerHead):
+    """Predicts the token at each position.
+
+    Takes the inputs of the trunk and `labels` in their layout, -100 where there is nothing to
+    predict. While training, logits are computed at labelled positions only: `(number of labels,
+    V)`; otherwise everywhere, in the layout of the input.
+    """
+
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+    loss_function = staticmethod(token_loss)
+
+    def add_head(self, config: MixerConfig) -> None:
+        self.decoder, width = self.make_decoder(config)
+        self.lm_head = nn.Linear(width, config.vocab_size)
+
+    def make_decoder(self, config: MixerConfig) -> tuple[nn.Module | None, int]:
+        """What stands between trunk and `lm_head`, called with `(hidden, pack)`; and its width."""
+        return None, config.hidden_size
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear):
+        self.lm_head = new_embeddings
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        cu_seq_lens_q: Tensor | None = None,
+        max_length_q: int | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs,
+    ) -> MaskedLMOutput:
+        batch = SequenceBatch(
+            input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
+        )
+        encoded = self.model.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        hidden, pack = encoded.hidden, encoded.pack
+        if self.decoder is not None:
+            hidden = self.decoder(hidden, pack)
+        if labels is not None:
+            labels = pack_labels(labels, encoded.shapes[0], pack)
+        sparse = labels is not None and self.training and not pack.is_static
+        if sparse:
+            rows = (labels != IGNORED).nonzero().squeeze(1)
+            hidden, labels = hidden.index_select(0, rows), labels[rows]
+        logits = self.lm_head(hidden)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, num_items_in_batch=num_items_in_batch)
+        return MaskedLMOutput(
+            loss=loss,
+            logits=logits if sparse else encoded.unpack(logits)[0],
+            hidden_states=encoded.hidden_states_of(),
+        )
+
+
+class TokenClassificationHead(MixerHead):
+    """Predicts a class for each token; `labels` are laid out like the input, -100 for none."""
+
+    loss_function = staticmethod(token_loss)
+
+    def add_head(self, config: MixerConfig) -> None:
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        cu_seq_lens_q: Tensor | None = None,
+        max_length_q: int | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs,
+    ) -> TokenClassifierOutput:
+        batch = SequenceBatch(
+            input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
+        )
+        encoded = self.model.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        logits = self.classifier(self.dropout(encoded.hidden))
+        loss = None
+        if labels is not None:
+            packed = pack_labels(labels, encoded.shapes[0], encoded.pack)
+            loss = self.loss_function(
+                logits,
+                packed,
+                class_weights=self.config.class_weights,
+                num_items_in_batch=num_items_in_batch,
+            )
+        return TokenClassifierOutput(
+            loss=loss,
+            logits=encoded.unpack(logits)[0],
+            hidden_states=encoded.hidden_states_of(),
+        )
+
+
+class SequenceClassificationHead(MixerHead):
+    """Predicts classes or numbers for each sequence, `config.problem_type` saying which."""
+
+    loss_function = staticmethod(sequence_loss)
+
+    def add_head(self, config: MixerConfig) -> None:
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        cu_seq_lens_q: Tensor | None = None,
+        max_length_q: int | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs,
+    ) -> SequenceClassifierOutput:
+        batch = SequenceBatch(
+            input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
+        )
+        encoded = self.model.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        logits = self.classifier(self.dropout(encoded.pooled))
+        return SequenceClassifierOutput(
+            loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
+            logits=logits,
+            hidden_states=encoded.hidden_states_of(),
+        )
+
+
+@dataclass
+class SequencePairClassifierOutput(ModelOutput):
+    """Output of the pair heads; `hidden_states_2` belong to the second sequences."""
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    hidden_states_2: tuple[Tensor, ...] | None = None
+
+
+class SequencePairClassificationHead(MixerHead):
+    """Predicts classes or numbers for two sequences, such as a reference and a variant.
+
+    Both go through one trunk in one pack; an MLP reads `[u, v, u * v, u - v]` of their pooled
+    vectors. The second sequence comes in the same arguments with suffix `_2`. With
+    `config.num_tasks`, each example's `task_ids` `(B,)` choose which task's outputs it gets (say,
+    the effect in one tissue).
+    """
+
+    loss_function = staticmethod(sequence_loss)
+
+    def add_head(self, config: MixerConfig) -> None:
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.dense = nn.Linear(4 * config.hidden_size, config.hidden_size)
+        self.activation = nn.GELU()
+        outputs = config.num_labels * (config.num_tasks or 1)
+        self.classifier = nn.Linear(config.hidden_size, outputs)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        input_ids_2: Tensor | None = None,
+        attention_mask_2: Tensor | None = None,
+        input_values: Tensor | None = None,
+        input_values_2: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        inputs_embeds_2: Tensor | None = None,
+        task_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        cu_seq_lens_q: Tensor | None = None,
+        cu_seq_lens_q_2: Tensor | None = None,
+        max_length_q: int | None = None,
+        max_length_q_2: int | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs,
+    ) -> SequencePairClassifierOutput:
+        first = SequenceBatch(
+            input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
+        )
+        second = SequenceBatch(
+            input_ids_2,
+            input_values_2,
+            inputs_embeds_2,
+            attention_mask_2,
+            cu_seq_lens_q_2,
+            max_length_q_2,
+        )
+        encoded = self.model.encode(
+            first, second, output_hidden_states=output_hidden_states, **kwargs
+        )
+        u, v = encoded.pooled.chunk(2)
+        features = self.activation(self.dense(torch.cat([u, v, u * v, u - v], dim=1)))
+        logits = self._choose_task(self.classifier(self.dropout(features)), task_ids)
+        return SequencePairClassifierOutput(
+            loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
+            logits=logits,
+            hidden_states=encoded.hidden_states_of(0),
+            hidden_states_2=encoded.hidden_states_of(1),
+        )
+
+    def _choose_task(self, logits: Tensor, task_ids: Tensor | None) -> Tensor:
+        num_tasks = self.config.num_tasks
+        if (num_tasks is None) != (task_ids is None):
+            needed = "no task_ids" if num_tasks is None else f"task_ids in 0..{num_tasks - 1}"
+            raise ValueError(
+                f"A model with config.num_tasks={num_tasks} takes {needed}, "
+                f"got {'none' if task_ids is None else 'some'}."
+            )
+        if num_tasks is None:
+            return logits
+        logits = logits.unflatten(1, (num_tasks, self.config.num_labels))
+        if task_ids.shape != logits.shape[:1]:
+            raise ValueError(
+                f"task_ids must hold one task per pair, shape {tuple(logits.shape[:1])}, "
+                f"got {tuple(task_ids.shape)}."
+            )
+        index = task_ids.to(logits.device).long().view(-1, 1, 1)
+        return logits.take_along_dim(index, dim=1).squeeze(1)
+
+
+def sequence_head_loss(
+    head: MixerHead, logits: Tensor, labels: Tensor | None, num_items_in_batch: Tensor | int | None
+) -> Tensor | None:
+    """The loss of a head with one prediction per sequence, `None` without labels."""
+    if labels is None:
+        return None
+    return head.loss_function(
+        logits,
+        labels,
+        problem_type=head.config.problem_type,
+        class_weights=head.config.class_weights,
+        num_items_in_batch=num_items_in_batch,
+    )
+
+
+def pack_labels(labels: Tensor, shape: tuple[int, int], pack: Pack) -> Tensor:
+    """Labels `(B, L)` in the layout of the input -> `(T,)`; padding of a static pack has none."""
+    if tuple(labels.shape) != tuple(shape):
+        raise ValueError(
+            f"labels must have shape {tuple(shape)} like the input, got {tuple(labels.shape)}."
+        )
+    return pack.blank(pack.gather(labels.to(pack.lengths.device).flatten()), IGNORED)

@@ -1,0 +1,92 @@
+"""Losses of the heads: a sum over items divided by a number of items.
+
+That number is `num_items_in_batch` when the Trainer gives it (all items of an accumulated and
+distributed step), else the items at hand, so that gradients do not depend on how a step is cut into
+batches.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+IGNORED = -100
+
+
+def average(losses: Tensor, count: Tensor | int, num_items_in_batch: Tensor | int | None) -> Tensor:
+    """Sum of `losses` over the number of items; 0 when there are none."""
+    items = count if num_items_in_batch is None else num_items_in_batch
+    if torch.is_tensor(items):
+        return losses.sum() / items.to(losses.device).clamp(min=1)
+    return losses.sum() / max(items, 1)
+
+
+def token_loss(
+    logits: Tensor,
+    labels: Tensor,
+    class_weights: list[float] | None = None,
+    num_items_in_batch: Tensor | int | None = None,
+) -> Tensor:
+    """Cross-entropy of tokens: `logits` `(T, C)`, `labels` `(T,)` with -100 where there is none."""
+    logits = logits.float()
+    weights = None if class_weights is None else logits.new_tensor(class_weights)
+    losses = functional.cross_entropy(
+        logits, labels, weights, ignore_index=IGNORED, reduction="none"
+    )
+    return average(losses, (labels != IGNORED).sum(), num_items_in_batch)
+
+
+def infer_problem(problem_type: str | None, num_labels: int, labels: Tensor) -> str:
+    """The kind of problem: the configured one, else what number and type of labels suggest."""
+    if problem_type is not None:
+        return problem_type
+    if num_labels == 1:
+        return "regression"
+    return (
+        "multi_label_classification"
+        if labels.is_floating_point()
+        else "single_label_classification"
+    )
+
+
+def sequence_loss(
+    logits: Tensor,
+    labels: Tensor,
+    problem_type: str | None = None,
+    class_weights: list[float] | None = None,
+    num_items_in_batch: Tensor | int | None = None,
+) -> Tensor:
+    """Loss of one prediction per sequence, `logits` `(B, C)`.
+
+    - single label: `labels` `(B,)` class ids, cross-entropy, `class_weights` weigh the examples;
+    - multi-label: `labels` `(B, C)` of 0 and 1, -100 where unknown, binary cross-entropy,
+      `class_weights` weigh the positives;
+    - regression: `labels` `(B,)` or `(B, C)`, squared error.
+    """
+    labels = labels.to(logits.device)
+    logits = logits.float()
+    problem = infer_problem(problem_type, logits.shape[-1], labels)
+    weights = None if class_weights is None else logits.new_tensor(class_weights)
+    if problem == "single_label_classification":
+        _check_shape(labels, (logits.shape[0],), problem)
+        losses = functional.cross_entropy(
+            logits, labels.view(-1), weights, ignore_index=IGNORED, reduction="none"
+        )
+        return average(losses, (labels != IGNORED).sum(), num_items_in_batch)
+    _check_shape(labels, tuple(logits.shape), problem)
+    targets = labels.view_as(logits).float()
+    if problem == "regression":
+        losses = functional.mse_loss(logits, targets, reduction="none")
+        return average(losses, losses.numel(), num_items_in_batch)
+    known = targets != IGNORED
+    losses = functional.binary_cross_entropy_with_logits(
+        logits, torch.where(known, targets, 0), reduction="none", pos_weight=weights
+    )
+    return average(torch.where(known, losses, 0), known.sum(), num_items_in_batch)
+
+
+def _check_shape(labels: Tensor, shape: tuple[int, ...], problem: str) -> None:
+    accepted = {shape, (*shape, 1)} if len(shape) == 1 else {shape}
+    if shape[-1] == 1:
+        accepted.add(shape[:-1])
+    if tuple(labels.shape) not in accepted:
+        raise ValueError(f"labels of {problem} must have shape {shape}, got {tuple(labels.shape)}.")

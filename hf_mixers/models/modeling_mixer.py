@@ -1,0 +1,257 @@
+"""The trunk of all families: inputs -> pack -> embedding -> blocks -> caller's layout."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import can_return_tuple, logging
+
+from .configuration_mixer import MixerConfig
+from .inputs import SequenceBatch, check_batches, refuse_guesses
+from .packing import Pack, make_pack, segment_first, segment_max, segment_mean
+
+logger = logging.get_logger(__name__)
+
+POOLERS = {"mean": segment_mean, "max": segment_max, "first": segment_first, "cls": segment_first}
+
+
+class Encoded(NamedTuple):
+    """What the trunk hands to a head."""
+
+    hidden: Tensor  # (T, D) token outputs in pack order
+    pack: Pack
+    pooled: Tensor  # (B, D) in the caller's order
+    shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
+    hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
+
+    def unpack(self, rows: Tensor) -> list[Tensor]:
+        """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch that went in."""
+        return unpack_batches(rows, self.pack, self.shapes)
+
+    def hidden_states_of(self, batch: int = 0) -> tuple[Tensor, ...] | None:
+        return None if self.hidden_states is None else self.hidden_states[batch]
+
+
+class MixerPreTrainedModel(PreTrainedModel):
+    """Initialisation, loading and saving of every mixer."""
+
+    config: MixerConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _can_compile_fullgraph = True
+
+    def __init__(self, config: MixerConfig):
+        super().__init__(config)
+        if config.input_features is not None:
+            self.main_input_name = "input_values"
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+
+
+class MixerModel(MixerPreTrainedModel):
+    """Embedding, blocks and pooling; a family says with `make_layer` what a block is.
+
+    Every family's model takes the same inputs:
+
+    Args:
+        input_ids: `(B, L)` token ids, or
+        input_values: `(B, L, F)` continuous features when `config.input_features` is set, or
+        inputs_embeds: `(B, L, D)` embeddings.
+        attention_mask: `(B, L)`, 1 where there is a token, 0 elsewhere: such places are absent.
+        cu_seq_lens_q: Boundaries `0 = c_0 < ... < c_B = T` of B sequences in flat input `(1, T)`.
+        max_length_q: Length of the longest of them; only checked.
+        output_hidden_states: Also return the embedding and the output of every block.
+
+    Returns:
+        `last_hidden_state` in the layout of the input, zero where there is no token;
+        `pooler_output` `(B, D)`, one vector per sequence as `config.pooling` says; `hidden_states`
+        on request.
+    """
+
+    def __init__(self, config: MixerConfig):
+        super().__init__(config)
+        width = config.hidden_size
+        if config.input_features is None:
+            self.embed_tokens = nn.Embedding(config.vocab_size, width, config.pad_token_id)
+        else:
+            self.embed_values = nn.Linear(config.input_features, width)
+        if config.position_embedding_type == "absolute":
+            self.embed_positions = nn.Embedding(config.max_position_embeddings, width)
+        if config.pooling == "cls":
+            self.embed_cls = nn.Embedding(1, width)
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.layers = nn.ModuleList(
+            self.make_layer(config, index) for index in range(config.num_hidden_layers)
+        )
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @staticmethod
+    def make_layer(config: MixerConfig, index: int) -> nn.Module:
+        """Block `index`, to be called with `(hidden, pack)`."""
+        raise NotImplementedError
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embed_tokens if self.config.input_features is None else self.embed_values
+
+    def set_input_embeddings(self, value: nn.Module):
+        if self.config.input_features is None:
+            self.embed_tokens = value
+        else:
+            self.embed_values = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cu_seq_lens_q: Tensor | None = None,
+        max_length_q: int | None = None,
+        output_hidden_states: bool | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPooling:
+        batch = SequenceBatch(
+            input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
+        )
+        encoded = self.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=encoded.unpack(encoded.hidden)[0],
+            pooler_output=encoded.pooled,
+            hidden_states=encoded.hidden_states_of(),
+        )
+
+    def encode(
+        self,
+        *batches: SequenceBatch,
+        output_hidden_states: bool | None = None,
+        position_ids: Tensor | None = None,
+        seq_idx: Tensor | None = None,
+        **kwargs,
+    ) -> Encoded:
+        """All sequences of all batches through the trunk in one pack; what heads build on."""
+        refuse_guesses(batches[0], position_ids, seq_idx)
+        boundaries = check_batches(batches, self.config)
+        if batches[0].input_ids is not None and batches[0].cu_seq_lens_q is None:
+            for batch in batches:
+                self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
+        pack = make_pack(boundaries)
+        self._check_lengths(pack)
+        hidden = self._embed(batches, pack)
+
+        mixed, token_rows = pack, None
+        if self.config.pooling == "cls":
+            mixed, token_rows, cls_rows = pack.with_prefix()
+            cls = self.embed_cls.weight.to(hidden.dtype).expand(len(cls_rows), -1)
+            rows = hidden.new_empty(mixed.num_rows, hidden.shape[1])
+            hidden = rows.index_copy(0, token_rows, hidden).index_copy(0, cls_rows, cls)
+
+        shapes = [batch.shape for batch in boundaries]
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
+        hidden = run_layers(self.layers, hidden, mixed, self.config.skipped_length, states)
+
+        pooled = mixed.restore(POOLERS[self.config.pooling](hidden, mixed)).to(hidden.dtype)
+        tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
+        recorded = None if states is None else list(zip(*states.recorded, strict=True))
+        return Encoded(tokens, pack, pooled, shapes, recorded)
+
+    def _embed(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:
+        name, _ = batches[0].given()
+        rows = pack.gather(torch.cat([batch.given()[1].flatten(0, 1) for batch in batches]))
+        if name == "input_ids":
+            hidden = self.embed_tokens(rows)
+        elif name == "input_values":
+            hidden = self.embed_values(rows.to(self.embed_values.weight.dtype))
+        else:
+            hidden = rows
+        if self.config.position_embedding_type == "absolute":
+            hidden = hidden + self.embed_positions(pack.blank(pack.position))
+        return self.embedding_dropout(hidden)
+
+    def _check_lengths(self, pack: Pack) -> None:
+        limit = self.config.max_position_embeddings
+        if pack.is_static or pack.sizes[0] <= limit:
+            return
+        if self.config.position_embedding_type == "absolute":
+            raise ValueError(
+                f"The longest sequence has {pack.sizes[0]} tokens, but the model has learned "
+                "positions "
+                f"for {limit} (config.max_position_embeddings)."
+            )
+        logger.warning_once(
+            f"A sequence of {pack.sizes[0]} tokens is longer than the {limit} that this model was "
+            "built "
+            "for (config.max_position_embeddings): it runs, but its ends may not hear each other."
+        )
+
+
+class HiddenStates:
+    """Records hidden states in the caller's layout and on the way of the gradient.
+
+    What is handed on is read back from what was recorded, so `hidden_states[i].grad` can be asked
+    for.
+    """
+
+    def __init__(self, pack: Pack, token_rows: Tensor | None, shapes: list[tuple[int, int]]):
+        self.pack, self.token_rows, self.shapes = pack, token_rows, shapes
+        self.recorded: list[list[Tensor]] = []
+
+    def record(self, hidden: Tensor) -> Tensor:
+        tokens = hidden if self.token_rows is None else hidden.index_select(0, self.token_rows)
+        states = unpack_batches(tokens, self.pack, self.shapes)
+        self.recorded.append(states)
+        tokens = self.pack.gather(torch.cat([state.flatten(0, 1) for state in states]))
+        if self.token_rows is None:
+            return tokens
+        return hidden.index_copy(0, self.token_rows, tokens)
+
+
+def run_layers(
+    layers: nn.ModuleList,
+    hidden: Tensor,
+    pack: Pack,
+    skipped_length: Callable[[int], int],
+    states: HiddenStates | None = None,
+) -> Tensor:
+    """`hidden` through all layers, layer k only for sequences longer than `skipped_length(k)`.
+
+    Sequences that are done leave the matrix. A layer is called even when no sequence is left, on
+    zero rows, so that all processes of a distributed run call the same layers and every weight has
+    a gradient.
+    """
+    active, done = pack, []
+    for index, layer in enumerate(layers):
+        if states is not None:
+            whole = states.record(torch.cat([hidden, *reversed(done)]))
+            hidden, done = whole[: hidden.shape[0]], [whole[hidden.shape[0] :]]
+        if pack.is_static:
+            active = pack.longer_than(skipped_length(index))
+            mixed = layer(hidden, active)
+            hidden = (
+                mixed if active.valid is None else torch.where(active.valid[:, None], mixed, hidden)
+            )
+            continue
+        active = active.longer_than(skipped_length(index))
+        if active.num_rows < hidden.shape[0]:
+            done.append(hidden[active.num_rows :])
+            hidden = hidden[: active.num_rows]
+        hidden = layer(hidden, active)
+    hidden = torch.cat([hidden, *reversed(done)]) if done else hidden
+    return hidden if states is None else states.record(hidden)
+
+
+def unpack_batches(rows: Tensor, pack: Pack, shapes: list[tuple[int, int]]) -> list[Tensor]:
+    """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch, `shapes` being their (B, L)."""
+    parts = pack.unpack(rows).split([shape[0] * shape[1] for shape in shapes])
+    return [part.unflatten(0, shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -1,0 +1,71 @@
+"""Normalisations of a pack: over the channels of a token, a batch, or a sequence."""
+
+import torch
+from torch import Tensor, nn
+
+from .packing import Pack, segment_mean
+
+
+def make_norm(kind: str, width: int, groups: int, eps: float) -> nn.Module | None:
+    """The norm called `none`, `layer`, `batch` or `group`, to be called with `(hidden, pack)`."""
+    if kind == "none":
+        return None
+    if kind == "group":
+        return SequenceGroupNorm(groups, width, eps=eps)
+    return {"layer": TokenLayerNorm, "batch": TokenBatchNorm}[kind](width, eps=eps)
+
+
+class TokenLayerNorm(nn.LayerNorm):
+    """Normalises the channels of each token."""
+
+    def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
+        return super().forward(hidden)
+
+
+class TokenBatchNorm(nn.BatchNorm1d):
+    """Normalises each channel over all tokens of the batch, and by running means in eval.
+
+    Fewer than two tokens have no variance: they are normalised by the running means in training
+    too.
+    """
+
+    def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
+        if not self.training or pack.num_rows < 2:
+            return nn.functional.batch_norm(
+                hidden, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        if pack.valid is None:
+            return super().forward(hidden)
+        return self._forward_masked(hidden, pack.valid)
+
+    def _forward_masked(self, hidden: Tensor, valid: Tensor) -> Tensor:
+        values = hidden.float()
+        weight = valid.to(values.dtype)[:, None]
+        count = weight.sum()
+        mean = (values * weight).sum(0) / count.clamp(min=1)
+        variance = ((values - mean).square() * weight).sum(0) / count.clamp(min=1)
+        enough = count >= 2
+        mean = torch.where(enough, mean, self.running_mean)
+        variance = torch.where(enough, variance, self.running_var)
+        with torch.no_grad():
+            step = torch.where(enough, self.momentum, 0.0)
+            unbiased = torch.where(enough, variance * count / (count - 1).clamp(min=1), variance)
+            self.running_mean.lerp_(mean.detach().to(self.running_mean.dtype), step)
+            self.running_var.lerp_(unbiased.detach().to(self.running_var.dtype), step)
+            self.num_batches_tracked.add_(enough.to(torch.long))
+        normal = (values - mean) * torch.rsqrt(variance + self.eps)
+        return (normal * self.weight + self.bias).to(hidden.dtype)
+
+
+class SequenceGroupNorm(nn.GroupNorm):
+    """Normalises groups of channels over all tokens of one sequence."""
+
+    def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
+        if pack.num_rows == 0:
+            return hidden * self.weight + self.bias
+        groups = hidden.float().unflatten(1, (self.num_groups, -1))
+        mean = segment_mean(groups.mean(2), pack)[pack.sequence].unsqueeze(2)
+        centred = groups - mean
+        variance = segment_mean(centred.square().mean(2), pack)[pack.sequence].unsqueeze(2)
+        normal = (centred * torch.rsqrt(variance + self.eps)).flatten(1)
+        return (normal * self.weight + self.bias).to(hidden.dtype)

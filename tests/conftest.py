@@ -1,0 +1,25 @@
+"""Settings of the whole test run."""
+
+import os
+
+# some virtual machines trap the AMX instructions that their processor announces
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+import torch
+from hypothesis import settings
+
+import hf_mixers  # noqa: F401  (registers the Auto classes)
+
+torch.set_num_threads(1)
+# a noisy machine must not fail a property by being slow
+settings.register_profile("default", deadline=None, max_examples=30, derandomize=True)
+settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)

@@ -1,0 +1,118 @@
+"""The table that makes every contract test run for every family, every head and every variant."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from hf_mixers import FAMILIES, Family
+
+HEADS = (
+    "model",
+    "masked_lm",
+    "sequence_classification",
+    "token_classification",
+    "sequence_pair_classification",
+)
+
+# settings that every family has; lengths in the tests go up to 2,000, beyond what a model is built
+# for
+SHARED_VARIANTS = {
+    "plain": {},
+    "cls pooling": {"pooling": "cls"},
+    "max pooling": {"pooling": "max"},
+    "first pooling": {"pooling": "first"},
+    "learned positions": {"position_embedding_type": "absolute"},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family in the tests: a small configuration and the settings worth testing besides it."""
+
+    name: str
+    small: dict
+    variants: dict[str, dict] = field(default_factory=dict)
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.name]
+
+    def config(self, **changes) -> PreTrainedConfig:
+        return self.family.config(**{**self.small, **changes})
+
+    def build(self, head: str = "model", **changes) -> PreTrainedModel:
+        torch.manual_seed(0)
+        return getattr(self.family, head)(self.config(**changes)).eval()
+
+
+ROWS = [
+    Row(
+        "chordmixer",
+        small={"max_position_embeddings": 2048, "track_size": 3, "intermediate_size": 16},
+        variants={
+            "mix_rotate": {"block_order": "mix_rotate"},
+            "full depth": {"adaptive_depth": False},
+            "layer norm": {"pre_norm": "layer"},
+            "batch norm": {"pre_norm": "layer", "post_norm": "batch"},
+            "group norm": {"pre_norm": "group", "post_norm": "group"},
+            "legacy tracks": {"num_tracks": 11, "block_order": "mix_rotate"},
+        },
+    ),
+]
+
+every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+every_head = pytest.mark.parametrize("head", HEADS)
+every_variant = pytest.mark.parametrize(
+    ("row", "changes"),
+    [
+        pytest.param(row, changes, id=f"{row.name}-{name}")
+        for row in ROWS
+        for name, changes in {**SHARED_VARIANTS, **row.variants}.items()
+    ],
+)
+
+
+def random_ids(*shape: int) -> Tensor:
+    """Bases as ids of the DNA tokenizer."""
+    return torch.randint(5, 9, shape)
+
+
+def pad(sequences: list[Tensor], side: str = "right", width: int | None = None, content: int = 0):
+    """Sequences as a padded batch and its mask."""
+    width = width or max(map(len, sequences))
+    ids = torch.full((len(sequences), width), content)
+    mask = torch.zeros(len(sequences), width, dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        place = slice(0, len(sequence)) if side == "right" else slice(width - len(sequence), width)
+        ids[row, place] = sequence
+        mask[row, place] = 1
+    return ids, mask
+
+
+def flatten(sequences: list[Tensor]) -> dict[str, Tensor]:
+    """Sequences as a flat batch with boundaries."""
+    lengths = torch.tensor([0, *map(len, sequences)])
+    return {
+        "input_ids": torch.cat(sequences)[None],
+        "cu_seq_lens_q": lengths.cumsum(0).to(torch.int32),
+        "max_length_q": int(lengths.max()),
+    }
+
+
+def example_inputs(head: str, batch: int = 3, length: int = 12) -> dict[str, Tensor]:
+    """Padded inputs that a head accepts, with labels."""
+    ids, mask = pad([random_ids(length - 3 * row) for row in range(batch)])
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if head == "masked_lm":
+        inputs["labels"] = torch.where((torch.rand(ids.shape) < 0.5) & (mask == 1), ids, -100)
+        inputs["labels"][0, 0] = ids[0, 0]
+    elif head == "token_classification":
+        inputs["labels"] = torch.where(mask == 1, ids % 2, -100)
+    elif head != "model":
+        inputs["labels"] = torch.arange(batch) % 2
+    if head == "sequence_pair_classification":
+        inputs["input_ids_2"], inputs["attention_mask_2"] = ids.flip(0), mask.flip(0)
+    return inputs
