@@ -1,0 +1,97 @@
+"""Families and the Auto classes of transformers."""
+
+from dataclasses import dataclass
+
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """The classes of one mixer family, one per task."""
+
+    config: type[PreTrainedConfig]
+    model: type[PreTrainedModel]
+    masked_lm: type[PreTrainedModel]
+    sequence_classification: type[PreTrainedModel]
+    token_classification: type[PreTrainedModel]
+    sequence_pair_classification: type[PreTrainedModel]
+
+    @property
+    def model_type(self) -> str:
+        return self.config.model_type
+
+    def auto_classes(self) -> dict[type, type[PreTrainedModel]]:
+        """The model class behind every Auto class."""
+        return {
+            AutoModel: self.model,
+            AutoModelForPreTraining: self.masked_lm,
+            AutoModelForMaskedLM: self.masked_lm,
+            AutoModelForSequenceClassification: self.sequence_classification,
+            AutoModelForTokenClassification: self.token_classification,
+        }
+
+    def model_classes(self) -> list[type[PreTrainedModel]]:
+        """Every model class once."""
+        return [
+            self.model,
+            self.masked_lm,
+            self.sequence_classification,
+            self.token_classification,
+            self.sequence_pair_classification,
+        ]
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register_family(family: Family) -> Family:
+    """Make the Auto classes of transformers know a family."""
+    FAMILIES[family.model_type] = family
+    AutoConfig.register(family.model_type, family.config, exist_ok=True)
+    for auto_class, model_class in family.auto_classes().items():
+        auto_class.register(family.config, model_class, exist_ok=True)
+    return family
+
+
+class AutoModelForSequencePairClassification:
+    """The pair head of whichever family a checkpoint or config belongs to."""
+
+    @staticmethod
+    def from_config(config: PreTrainedConfig, **kwargs) -> PreTrainedModel:
+        return _pair_class(config)._from_config(config, **kwargs)
+
+    @staticmethod
+    def from_pretrained(name_or_path: str, *args, **kwargs) -> PreTrainedModel:
+        config = kwargs.pop("config", None)
+        if config is None:
+            hub = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
+            config = AutoConfig.from_pretrained(name_or_path, **hub)
+        return _pair_class(config).from_pretrained(name_or_path, *args, config=config, **kwargs)
+
+
+# arguments of from_pretrained that say where files come from
+HUB_ARGUMENTS = (
+    "cache_dir",
+    "force_download",
+    "local_files_only",
+    "revision",
+    "subfolder",
+    "token",
+)
+
+
+def _pair_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    if config.model_type not in FAMILIES:
+        raise ValueError(
+            f"Sequence pairs are for {', '.join(FAMILIES)}, got model_type={config.model_type!r}."
+        )
+    return FAMILIES[config.model_type].sequence_pair_classification
