@@ -1,0 +1,100 @@
+"""The letters of DNA and their reverse complement.
+
+Bases are the fifteen letters of IUPAC: A, C, G, T, N (any base) and the letters for two or three
+possible bases. `NUCLEOTIDES` lists them in the order of their token ids, from
+`FIRST_NUCLEOTIDE_ID` on.
+"""
+
+import numpy as np
+import torch
+
+NUCLEOTIDES = "ACGTNRYSWKMBDHV"
+COMPLEMENTS = "TGCANYRSWMKVHDB"
+FIRST_NUCLEOTIDE_ID = 5
+
+# RNA is read as DNA: the partner of U is A, and that of A stays T
+_PAIRS = dict(zip(NUCLEOTIDES + "U", COMPLEMENTS + "A", strict=True))
+_PAIRS |= {base.lower(): partner.lower() for base, partner in _PAIRS.items()}
+# 0 marks what is not a base
+_BYTE_TABLE = bytes(ord(_PAIRS.get(chr(byte), "\0")) for byte in range(256))
+
+# [UNK] and [MASK] stand for a base, so they move with the bases; these stand around them
+_OUTER_IDS = (0, 2, 3)
+_ID_TABLE = (
+    *range(FIRST_NUCLEOTIDE_ID),
+    *(NUCLEOTIDES.index(partner) + FIRST_NUCLEOTIDE_ID for partner in COMPLEMENTS),
+)
+
+
+def reverse_complement(
+    sequence: str | list[str] | np.ndarray | torch.Tensor,
+) -> str | list[str] | np.ndarray | torch.Tensor:
+    """The opposite strand, read in its own direction, of the same type as what was given.
+
+    Args:
+        sequence: text (upper and lower case are kept), a list of texts, or token ids of
+            `DnaTokenizer` as a numpy array or torch tensor of shape `(..., L)`.
+
+    In text the partner of `U` is `A` and the partner of `A` is `T`, so RNA comes back as DNA.
+    In ids only the run of bases of each row is turned: `[PAD]`, `[CLS]` and `[SEP]` around it stay
+    where they are, while `[UNK]` and `[MASK]` within it move like a base.
+
+    >>> reverse_complement("AACGTNry")
+    'ryNACGTT'
+    >>> reverse_complement(np.array([2, 5, 5, 6, 3, 0]))  # [CLS] A A C [SEP] [PAD]
+    array([2, 7, 8, 8, 3, 0])
+    """
+    if isinstance(sequence, str):
+        return _turn_text(sequence)
+    if isinstance(sequence, (list, tuple)) and all(isinstance(text, str) for text in sequence):
+        return [_turn_text(text) for text in sequence]
+    if isinstance(sequence, torch.Tensor) and not (
+        sequence.is_floating_point() or sequence.is_complex() or sequence.dtype == torch.bool
+    ):
+        return _turn_ids(sequence.long()).to(sequence.dtype)
+    if isinstance(sequence, np.ndarray) and np.issubdtype(sequence.dtype, np.integer):
+        # a copy, as torch knows neither negative strides nor read-only arrays
+        ids = torch.from_numpy(sequence.astype(np.int64, order="C"))
+        return _turn_ids(ids).numpy().astype(sequence.dtype)
+    kind = getattr(sequence, "dtype", type(sequence).__name__)
+    raise ValueError(
+        f"reverse_complement was given {kind}: it accepts a str, a list of str, or a numpy array or"
+        " torch tensor of integer token ids."
+    )
+
+
+def _turn_text(text: str) -> str:
+    # "?" stands for every character beyond ascii, and is not a base either
+    turned = text.encode("ascii", "replace").translate(_BYTE_TABLE)
+    wrong = turned.find(0)
+    if wrong >= 0:
+        raise ValueError(
+            f"reverse_complement was given {text[wrong]!r} at position {wrong}: it accepts the"
+            f" letters {NUCLEOTIDES} and U, in upper or lower case."
+        )
+    return turned[::-1].decode("ascii")
+
+
+def _turn_ids(ids: torch.Tensor) -> torch.Tensor:
+    if ids.dim() == 0:
+        raise ValueError("reverse_complement was given a single id: it accepts ids in (..., L).")
+    if ids.numel() == 0:
+        return ids.clone()
+    wrong = ids[(ids < 0) | (ids >= len(_ID_TABLE))]
+    if wrong.numel():
+        raise ValueError(
+            f"reverse_complement was given the id {wrong[0].item()}: it accepts token ids of"
+            f" DnaTokenizer, 0 to {len(_ID_TABLE) - 1}."
+        )
+    inside = torch.stack([ids != outer for outer in _OUTER_IDS]).all(0)
+    position = torch.arange(ids.shape[-1], device=ids.device)
+    first = inside.long().argmax(-1, keepdim=True)
+    last = ids.shape[-1] - 1 - inside.flip(-1).long().argmax(-1, keepdim=True)
+    run = (position >= first) & (position <= last) & inside.any(-1, keepdim=True)
+    if not inside[run].all():
+        raise ValueError(
+            "reverse_complement was given ids with [PAD], [CLS] or [SEP] between bases: it accepts"
+            " one run of bases in each row."
+        )
+    source = torch.where(run, first + last - position, position)
+    return ids.new_tensor(_ID_TABLE)[ids.gather(-1, source)]
