@@ -9,9 +9,14 @@ from transformers import (
     AutoModelForPreTraining,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
 )
+
+from .models.tokenization_byte import ByteTokenizer
+from .models.tokenization_char import CharTokenizer
+from .models.tokenization_dna import DnaTokenizer
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ def register_family(family: Family) -> Family:
     AutoConfig.register(family.model_type, family.config, exist_ok=True)
     for auto_class, model_class in family.auto_classes().items():
         auto_class.register(family.config, model_class, exist_ok=True)
+    # a folder names its tokenizer's class; the last one here is for folders that do not
+    for tokenizer in (CharTokenizer, ByteTokenizer, DnaTokenizer):
+        AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
     return family
 
 

@@ -77,9 +77,10 @@ def _reference(target: type) -> str:
 
 
 def _set_auto_map(path: Path, auto_map: dict) -> None:
-    content = json.loads(path.read_text())
+    content = json.loads(path.read_text(encoding="utf-8"))
     content["auto_map"] = auto_map
-    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def _copy_code(folder: Path, *classes: type) -> None:

@@ -65,6 +65,7 @@ ROWS = [
 
 every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 every_head = pytest.mark.parametrize("head", HEADS)
+every_head_with_loss = pytest.mark.parametrize("head", HEADS[1:])
 every_variant = pytest.mark.parametrize(
     ("row", "changes"),
     [

@@ -181,7 +181,7 @@ def test_a_leaking_rotation_fails_these_tests(monkeypatch):
         tracks = hidden.split(track_size, dim=1)
         return torch.cat([t.roll(-o, 0) for t, o in zip(tracks, [0, 1, 2, 4] * 9, strict=False)], 1)
 
-    monkeypatch.setattr(ops_chord, "_gather_tracks", leaking)
+    monkeypatch.setattr(ops_chord, "_gather_by_track", leaking)
     model = ROWS[0].build()
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):

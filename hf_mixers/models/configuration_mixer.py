@@ -69,6 +69,8 @@ class MixerConfig(PreTrainedConfig):
     num_tasks: int | None = None
     initializer_range: float | int = 1.0
     pad_token_id: int | None = 0
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
     cls_token_id: int | None = 2
     sep_token_id: int | None = 3
     mask_token_id: int | None = 4

@@ -17,7 +17,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch
+from .inputs import SequenceBatch, check_ids
 from .losses import IGNORED, sequence_loss, token_loss
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .packing import Pack
@@ -270,6 +270,7 @@ class SequencePairClassificationHead(MixerHead):
                 f"task_ids must hold one task per pair, shape {tuple(logits.shape[:1])}, "
                 f"got {tuple(task_ids.shape)}."
             )
+        check_ids("task_ids", task_ids, num_tasks)
         index = task_ids.to(logits.device).long().view(-1, 1, 1)
         return logits.take_along_dim(index, dim=1).squeeze(1)
 

@@ -115,7 +115,7 @@ def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -
                 f"This model reads input_values of {config.input_features} features "
                 f"(config.input_features), got {name}."
             )
-        _check_ids(name, content, config.vocab_size)
+        check_ids(name, content, config.vocab_size, " (config.vocab_size)")
         return
     if kind == "input_values" and width is None:
         raise ValueError(
@@ -130,17 +130,15 @@ def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -
         raise ValueError(f"{name} must hold floating-point numbers, got {content.dtype}.")
 
 
-def _check_ids(name: str, ids: Tensor, vocab_size: int) -> None:
+def check_ids(name: str, ids: Tensor, limit: int, why: str = "") -> None:
+    """Refuse ids that are not whole numbers in `0..limit - 1`."""
     if ids.is_floating_point() or ids.dtype == torch.bool:
         raise ValueError(f"{name} must hold integers, got {ids.dtype}.")
     if use_static_layout() or ids.numel() == 0 or ids.device.type == "meta":
         return
     low, high = (int(bound) for bound in torch.aminmax(ids))
-    if low < 0 or high >= vocab_size:
-        raise ValueError(
-            f"{name} must lie in 0..{vocab_size - 1} (config.vocab_size={vocab_size}), got ids "
-            f"from {low} to {high}."
-        )
+    if low < 0 or high >= limit:
+        raise ValueError(f"{name} must lie in 0..{limit - 1}{why}, got {low} to {high}.")
 
 
 def _check_mask(mask: Tensor, shape: tuple[int, int], suffix: str) -> Tensor:

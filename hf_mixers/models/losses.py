@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .packing import at_least_float32
+
 IGNORED = -100
 
 
@@ -27,7 +29,7 @@ def token_loss(
     num_items_in_batch: Tensor | int | None = None,
 ) -> Tensor:
     """Cross-entropy of tokens: `logits` `(T, C)`, `labels` `(T,)` with -100 where there is none."""
-    logits = logits.float()
+    logits = at_least_float32(logits)
     weights = None if class_weights is None else logits.new_tensor(class_weights)
     losses = functional.cross_entropy(
         logits, labels, weights, ignore_index=IGNORED, reduction="none"
@@ -63,7 +65,7 @@ def sequence_loss(
     - regression: `labels` `(B,)` or `(B, C)`, squared error.
     """
     labels = labels.to(logits.device)
-    logits = logits.float()
+    logits = at_least_float32(logits)
     problem = infer_problem(problem_type, logits.shape[-1], labels)
     weights = None if class_weights is None else logits.new_tensor(class_weights)
     if problem == "single_label_classification":
@@ -73,7 +75,7 @@ def sequence_loss(
         )
         return average(losses, (labels != IGNORED).sum(), num_items_in_batch)
     _check_shape(labels, tuple(logits.shape), problem)
-    targets = labels.view_as(logits).float()
+    targets = labels.view_as(logits).to(logits.dtype)
     if problem == "regression":
         losses = functional.mse_loss(logits, targets, reduction="none")
         return average(losses, losses.numel(), num_items_in_batch)

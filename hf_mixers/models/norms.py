@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .packing import Pack, segment_mean
+from .packing import Pack, at_least_float32, segment_mean
 
 
 def make_norm(kind: str, width: int, groups: int, eps: float) -> nn.Module | None:
@@ -39,7 +39,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
         return self._forward_masked(hidden, pack.valid)
 
     def _forward_masked(self, hidden: Tensor, valid: Tensor) -> Tensor:
-        values = hidden.float()
+        values = at_least_float32(hidden)
         weight = valid.to(values.dtype)[:, None]
         count = weight.sum()
         mean = (values * weight).sum(0) / count.clamp(min=1)
@@ -63,7 +63,7 @@ class SequenceGroupNorm(nn.GroupNorm):
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
         if pack.num_rows == 0:
             return hidden * self.weight + self.bias
-        groups = hidden.float().unflatten(1, (self.num_groups, -1))
+        groups = at_least_float32(hidden).unflatten(1, (self.num_groups, -1))
         mean = segment_mean(groups.mean(2), pack)[pack.sequence].unsqueeze(2)
         centred = groups - mean
         variance = segment_mean(centred.square().mean(2), pack)[pack.sequence].unsqueeze(2)

@@ -3,7 +3,7 @@
 Paper: Khalitov et al., ChordMixer, ICLR 2023, equations 1 and 2.
 Idea: channels form tracks; track 0 stays and track t is shifted circularly by 2^(t-1) positions, so
   that ceil(log2 N) rotations with channel mixing in between let every token hear every other one.
-Cost: one copy of the matrix; no parameters, no `(T, K)` index, one `(T,)` index per track.
+Cost: one copy of the matrix; no parameters; in eager mode one `(T,)` index per track at a time.
 Ours differs from the authors' in rotating every sequence of a batch by itself, at any mix of
 lengths. From the pack it needs lengths and positions.
 """
@@ -26,37 +26,49 @@ def rotate(hidden: Tensor, pack: Pack, track_size: int) -> Tensor:
         hidden: `(T, D)`, D a multiple of `track_size`.
     """
     lengths = pack.lengths.clamp(min=1)[pack.sequence]
-    return _Rotate.apply(hidden, pack.position, lengths, pack.valid, track_size, False)
+    gather = _gather_at_once if pack.is_static else _gather_by_track
+    return _Rotate.apply(hidden, pack.position, lengths, pack.valid, track_size, gather, False)
 
 
 class _Rotate(torch.autograd.Function):
     """A permutation of numbers: its gradient is the inverse permutation, a gather as well."""
 
     @staticmethod
-    def forward(ctx, hidden, position, lengths, valid, track_size, inverse):
+    def forward(ctx, hidden, position, lengths, valid, track_size, gather, inverse):
         ctx.save_for_backward(position, lengths, valid)
-        ctx.track_size, ctx.inverse = track_size, inverse
-        return _gather_tracks(hidden, position, lengths, valid, track_size, inverse)
+        ctx.settings = track_size, gather, not inverse
+        return gather(hidden, position, lengths, valid, track_size, inverse)
 
     @staticmethod
     def backward(ctx, grad):
-        position, lengths, valid = ctx.saved_tensors
-        grad = _Rotate.apply(grad, position, lengths, valid, ctx.track_size, not ctx.inverse)
-        return grad, None, None, None, None, None
+        return _Rotate.apply(grad, *ctx.saved_tensors, *ctx.settings), *[None] * 6
 
 
-def _gather_tracks(hidden, position, lengths, valid, track_size, inverse):
-    rows = torch.arange(hidden.shape[0], device=hidden.device)
-    first_rows = rows - position
+def _source_rows(position, lengths, valid, offset, inverse):
+    """The row from which each row takes a track that is shifted by `offset`."""
+    rows = torch.arange(position.shape[0], device=position.device).view_as(position)
+    moved = position - offset if inverse else position + offset
+    source = rows - position + moved % lengths
+    # padding stays put, so that it neither reads nor, in the gradient, writes a token
+    return source if valid is None else torch.where(valid, source, rows)
+
+
+def _gather_by_track(hidden, position, lengths, valid, track_size, inverse):
     tracks = hidden.split(track_size, dim=1)
-    rotated = []
-    for track, offset in zip(tracks, chord_offsets(len(tracks)), strict=True):
-        if offset == 0:
-            rotated.append(track)
-            continue
-        index = first_rows + (position - offset if inverse else position + offset) % lengths
-        if valid is not None:
-            # padding stays put, so that it neither reads nor, in the gradient, writes a token
-            index = torch.where(valid, index, rows)
-        rotated.append(track.index_select(0, index))
+    rotated = [tracks[0]]
+    for track, offset in zip(tracks[1:], chord_offsets(len(tracks))[1:], strict=True):
+        source = _source_rows(position, lengths, valid, offset, inverse)
+        rotated.append(track.index_select(0, source))
     return torch.cat(rotated, dim=1)
+
+
+def _gather_at_once(hidden, position, lengths, valid, track_size, inverse):
+    """The same in a few operations whatever the number of tracks.
+
+    Compilers take long over many operations, and fuse the `(T, K)` index of these away.
+    """
+    tracks = hidden.unflatten(1, (-1, track_size))
+    offsets = torch.tensor(chord_offsets(tracks.shape[1]), device=hidden.device)
+    valid = None if valid is None else valid[:, None]
+    source = _source_rows(position[:, None], lengths[:, None], valid, offsets, inverse)
+    return tracks.gather(0, source[:, :, None].expand_as(tracks)).flatten(1)

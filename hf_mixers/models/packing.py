@@ -256,9 +256,14 @@ def _real_rows(batches: Sequence[Boundaries]) -> Tensor:
     return torch.cat(rows)
 
 
+def at_least_float32(values: Tensor) -> Tensor:
+    """`values` in float32, or as they are in double precision: what sums and losses need."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     """Mean over the tokens of each sequence, in float32: `(T, D)` -> `(B, D)` in pack order."""
-    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    rows = at_least_float32(rows)
     if pack.sizes is not None:
         return torch.stack([part.mean(0) for part in rows.split(pack.sizes)])
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])

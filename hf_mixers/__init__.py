@@ -1,0 +1,53 @@
+"""Long-sequence mixers for Hugging Face Transformers, exact on any mix of lengths.
+
+Importing this package registers its models and tokenizers with the Auto classes of transformers.
+"""
+
+from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
+from .convert import from_original
+from .models.configuration_chordmixer import ChordMixerConfig
+from .models.dna import reverse_complement
+from .models.modeling_chordmixer import (
+    ChordMixerForMaskedLM,
+    ChordMixerForSequenceClassification,
+    ChordMixerForSequencePairClassification,
+    ChordMixerForTokenClassification,
+    ChordMixerModel,
+)
+from .models.tokenization_byte import ByteTokenizer
+from .models.tokenization_char import CharTokenizer
+from .models.tokenization_dna import DnaTokenizer
+from .publish import push_with_code, save_with_code
+
+__version__ = "0.1.0"
+
+register_family(
+    Family(
+        config=ChordMixerConfig,
+        model=ChordMixerModel,
+        masked_lm=ChordMixerForMaskedLM,
+        sequence_classification=ChordMixerForSequenceClassification,
+        token_classification=ChordMixerForTokenClassification,
+        sequence_pair_classification=ChordMixerForSequencePairClassification,
+    )
+)
+
+__all__ = [
+    "FAMILIES",
+    "AutoModelForSequencePairClassification",
+    "ByteTokenizer",
+    "CharTokenizer",
+    "ChordMixerConfig",
+    "ChordMixerForMaskedLM",
+    "ChordMixerForSequenceClassification",
+    "ChordMixerForSequencePairClassification",
+    "ChordMixerForTokenClassification",
+    "ChordMixerModel",
+    "DnaTokenizer",
+    "Family",
+    "from_original",
+    "push_with_code",
+    "register_family",
+    "reverse_complement",
+    "save_with_code",
+]

@@ -1,0 +1,162 @@
+"""Original checkpoints give the original numbers: parity with the authors' implementations."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from hf_mixers import ChordMixerForSequencePairClassification
+from hf_mixers.convert import from_original
+
+FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.safetensors"))
+TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def load(path: Path):
+    """State dict, recorded tensors, family and constructor arguments of a fixture."""
+    with safe_open(path, "pt") as file:
+        metadata = {key: json.loads(value) for key, value in file.metadata().items()}
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    state = {k.removeprefix("state."): v for k, v in tensors.items() if k.startswith("state.")}
+    return state, tensors, metadata["family"], metadata["constructor"]
+
+
+def model_inputs(tensors):
+    content = tensors["input"]
+    inputs = {}
+    if "lengths" in tensors:
+        content = content[None]
+        inputs["cu_seq_lens_q"] = torch.cat([torch.tensor([0]), tensors["lengths"].cumsum(0)])
+    inputs["input_values" if content.is_floating_point() else "input_ids"] = content
+    return inputs
+
+
+def test_all_fixtures_are_here():
+    assert len([path for path in FIXTURES if path.name.startswith("chordmixer")]) == 7
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_converted_models_equal_the_originals(path):
+    state, tensors, family, arguments = load(path)
+    model = from_original(state, family, **arguments)
+    inputs = model_inputs(tensors)
+    trunk = model.model(**inputs).last_hidden_state.view_as(tensors["encoder_output"])
+    torch.testing.assert_close(trunk, tensors["encoder_output"], **TOLERANCE)
+    output = model(**inputs)
+    if "log_probs" in tensors:
+        torch.testing.assert_close(output.logits.log_softmax(-1), tensors["log_probs"], **TOLERANCE)
+    if "logits" in tensors:
+        torch.testing.assert_close(output.logits, tensors["logits"], **TOLERANCE)
+        output.logits.square().sum().backward()
+        gradient = model.model.layers[0].mix.fc1.weight.grad
+        torch.testing.assert_close(gradient, tensors["grad_block0_fc1"], **TOLERANCE)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_converted_models_survive_saving(path, tmp_path):
+    state, tensors, family, arguments = load(path)
+    model = from_original(state, family, **arguments)
+    model.save_pretrained(tmp_path)
+    again = type(model).from_pretrained(tmp_path).eval()
+    inputs = model_inputs(tensors)
+    torch.testing.assert_close(again(**inputs).logits, model(**inputs).logits)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+@pytest.mark.parametrize("prefix", ["", "module.", "backbone."])
+def test_files_and_wrapped_modules_are_read(suffix, prefix, tmp_path):
+    state, tensors, family, arguments = load(FIXTURES[0])
+    path = tmp_path / f"checkpoint{suffix}"
+    wrapped = {f"{prefix}{key}": value for key, value in state.items()}
+    if suffix == ".pt":
+        torch.save(wrapped, path)
+    else:
+        save_file(wrapped, path)
+    model = from_original(path, family, **arguments)
+    torch.testing.assert_close(model(tensors["input"]).logits, tensors["logits"], **TOLERANCE)
+
+
+def test_the_legacy_layouts_are_read():
+    state, tensors, family, arguments = load(FIXTURES[0])
+    for block, final in (("mixer.fc{}", "final"), ("mlp.network.{}", "final")):
+        legacy = {}
+        for key, value in state.items():
+            key = key.replace("encoder.", "").replace("decoder.decoder", final)
+            for number, place in ((1, 1 if "fc" in block else 0), (2, 2)):
+                key = key.replace(f"mix.fc{number}", block.format(place))
+            legacy[key] = value
+        model = from_original(legacy, family, **arguments)
+        torch.testing.assert_close(model(tensors["input"]).logits, tensors["logits"], **TOLERANCE)
+
+
+def test_group_norms_are_recognised():
+    state, _, family, arguments = load(FIXTURES[0])
+    width, size = state["embedding.weight"].shape[1], arguments["track_size"]
+    for index in range(6):
+        block = f"encoder.chordmixer_blocks.{index}.norm.gn"
+        state[f"{block}.weight"], state[f"{block}.bias"] = torch.ones(width), torch.zeros(width)
+    model = from_original(state, family, **{**arguments, "norm": "GN"})
+    assert model.config.post_norm == "group"
+    assert model.model.layers[0].norm_after.num_groups == size
+
+
+def test_the_retrieval_model_becomes_a_pair_model():
+    state, _, family, arguments = load(FIXTURES[0])
+    width = state["embedding.weight"].shape[1]
+    state = {f"backbone.model.{k}": v for k, v in state.items() if not k.startswith("decoder")}
+    head = {
+        "backbone.decoder.0.weight": torch.randn(width, 4 * width),
+        "backbone.decoder.0.bias": torch.randn(width),
+        "backbone.decoder.2.weight": torch.randn(2, width),
+        "backbone.decoder.2.bias": torch.randn(2),
+    }
+    arguments.pop("output_size")
+    model = from_original(state | head, family, **arguments)
+    assert isinstance(model, ChordMixerForSequencePairClassification)
+    assert torch.equal(model.dense.weight, head["backbone.decoder.0.weight"])
+    assert torch.equal(model.classifier.bias, head["backbone.decoder.2.bias"])
+    ids = torch.randint(0, 9, (2, 33))
+    assert model(ids, input_ids_2=ids).logits.shape == (2, 2)
+
+
+def test_what_does_not_fit_is_an_error(tmp_path):
+    state, _, family, arguments = load(FIXTURES[0])
+    with pytest.raises(ValueError, match="family must be one of chordmixer"):
+        from_original(state, "gru", **arguments)
+    with pytest.raises(ValueError, match=r"unexpected \['extra'\]"):
+        from_original(state | {"extra": torch.zeros(1)}, family, **arguments)
+    missing = {k: v for k, v in state.items() if k != "encoder.chordmixer_blocks.2.mix.fc2.bias"}
+    with pytest.raises(ValueError, match=r"missing \['model.layers.2.mix.fc2.bias'\]"):
+        from_original(missing, family, **arguments)
+    with pytest.raises(ValueError, match="track_size must divide the width of the weights, 28"):
+        from_original(state, family, **{**arguments, "track_size": 5})
+    with pytest.raises(ValueError, match="hidden_size=21 was stated, but the weights say 20"):
+        from_original(state, family, **{**arguments, "hidden_size": 21})
+    with pytest.raises(ValueError, match="no argument n_heads"):
+        from_original(state, family, **arguments, n_heads=2)
+    with pytest.raises(ValueError, match="no blocks"):
+        from_original({"embedding.weight": torch.zeros(3, 4)}, family, track_size=2)
+    wrong = dict(state)
+    wrong["decoder.decoder.bias"] = torch.zeros(5)
+    with pytest.raises(ValueError, match=r"classifier.bias has shape \(5,\)"):
+        from_original(wrong, family, **arguments)
+    with pytest.raises(ValueError, match="is not a file"):
+        from_original(tmp_path / "nothing.pt", family, **arguments)
+
+
+def test_files_that_would_run_code_are_refused(tmp_path):
+    class Harm:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "harm",))
+
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"weight": Harm()}, path)
+    with pytest.raises(Exception, match="[Ww]eights"):
+        from_original(path, "chordmixer", track_size=2)
+    assert not (tmp_path / "harm").exists()
+    torch.save({"state_dict": {"weight": 3}}, path)
+    with pytest.raises(ValueError, match="holds more than the tensors"):
+        from_original(path, "chordmixer", track_size=2)
