@@ -1,5 +1,6 @@
 """Settings of the whole test run."""
 
+import logging
 import os
 
 # some virtual machines trap the AMX instructions that their processor announces
@@ -23,3 +24,25 @@ settings.load_profile("default")
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+class _Deprecations(logging.Handler):
+    """Keeps what transformers logs about names that will go away."""
+
+    def __init__(self):
+        super().__init__()
+        self.messages = []
+
+    def emit(self, record):
+        if "deprecat" in record.getMessage().lower():
+            self.messages.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def _fail_on_logged_deprecations():
+    handler = _Deprecations()
+    logger = logging.getLogger("transformers")
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+    assert not handler.messages

@@ -1,4 +1,4 @@
-"""ChordMixer's network against its slow twin, forward and gradient, with every setting of its own."""
+"""ChordMixer's network against its slow twin, forward and gradient, and its own settings."""
 
 import pytest
 import torch

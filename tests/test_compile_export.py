@@ -8,7 +8,6 @@ from torch.export import Dim
 
 from .families import every_family, every_head, example_inputs, flatten, pad, random_ids
 
-
 # four blocks say as much as eleven, and compile in a third of the time
 SMALL = {"max_position_embeddings": 16}
 

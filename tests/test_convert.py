@@ -154,7 +154,7 @@ def test_files_that_would_run_code_are_refused(tmp_path):
 
     path = tmp_path / "checkpoint.pt"
     torch.save({"weight": Harm()}, path)
-    with pytest.raises(Exception, match="[Ww]eights"):
+    with pytest.raises(Exception, match=r"[Ww]eights"):
         from_original(path, "chordmixer", track_size=2)
     assert not (tmp_path / "harm").exists()
     torch.save({"state_dict": {"weight": 3}}, path)

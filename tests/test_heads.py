@@ -156,7 +156,9 @@ def test_masked_lm_logits_are_sparse_in_training_and_full_otherwise(row, decoder
     sparse = model.train()(ids, attention_mask=mask, labels=labels)
     assert sparse.logits.shape == (3, 20)
     torch.testing.assert_close(sparse.loss, full.loss)
-    torch.testing.assert_close(sparse.logits.sort(0).values, full.logits[labels != -100].sort(0).values)
+    torch.testing.assert_close(
+        sparse.logits.sort(0).values, full.logits[labels != -100].sort(0).values
+    )
     assert model(ids, attention_mask=mask).logits.shape == (2, 9, 20)
 
 
@@ -205,7 +207,9 @@ def test_tasks_choose_their_own_output(row):
 
 @every_family
 def test_dropouts_act_in_training_only(row):
-    names = [name for name in row.config().to_dict() if name.endswith(("_dropout", "_dropout_prob"))]
+    names = [
+        name for name in row.config().to_dict() if name.endswith(("_dropout", "_dropout_prob"))
+    ]
     ids = random_ids(2, 9)
     for name in names:
         if name.startswith("decoder"):

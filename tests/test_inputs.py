@@ -157,7 +157,9 @@ def test_pairs_must_match(row):
     with pytest.raises(ValueError, match="as many first as second sequences, got 2 and 1"):
         model(IDS, input_ids_2=IDS[:1])
     width = model.config.hidden_size
-    with pytest.raises(ValueError, match="given in the same way, got input_ids and inputs_embeds_2"):
+    with pytest.raises(
+        ValueError, match="given in the same way, got input_ids and inputs_embeds_2"
+    ):
         model(IDS, inputs_embeds_2=torch.zeros(2, 5, width))
     with pytest.raises(ValueError, match="row 0 of attention_mask_2 is all 0"):
         model(IDS, input_ids_2=IDS, attention_mask_2=ONES * 0)
@@ -197,5 +199,3 @@ def test_padding_without_a_mask_is_warned_of(caplog):
     finally:
         logging.disable_propagation()
     assert any("attention_mask" in record.message for record in caplog.records)
-
-

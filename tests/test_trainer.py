@@ -1,4 +1,4 @@
-"""The stock Trainer with padded batches: it learns, and accumulation does not change the gradient."""
+"""The stock Trainer with padded batches: models learn, and accumulation changes no gradient."""
 
 import pytest
 import torch
@@ -139,7 +139,11 @@ def test_checkpoints_resume(row, tmp_path):
         trainer = Trainer(
             row.build("sequence_classification"),
             arguments(
-                folder, max_steps=steps, save_strategy="steps", save_steps=2, lr_scheduler_type="constant"
+                folder,
+                max_steps=steps,
+                save_strategy="steps",
+                save_steps=2,
+                lr_scheduler_type="constant",
             ),
             train_dataset=examples(32),
             data_collator=DataCollatorWithPadding(DnaTokenizer()),

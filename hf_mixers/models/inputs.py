@@ -36,21 +36,20 @@ class SequenceBatch(NamedTuple):
 
 def check_batches(batches: Sequence[SequenceBatch], config: MixerConfig) -> list[Boundaries]:
     """Check one batch, or the two of a pair model, whose arguments end in `_2` for the second."""
-    suffixes = ["", "_2"][: len(batches)]
-    boundaries = [
-        check_batch(batch, config, suffix) for batch, suffix in zip(batches, suffixes, strict=True)
-    ]
-    names = [batch.given(suffix)[0] for batch, suffix in zip(batches, suffixes, strict=True)]
-    if len({name.removesuffix("_2") for name in names}) > 1:
+    if len(batches) == 1:
+        return [check_batch(batches[0], config)]
+    first, second = check_batch(batches[0], config), check_batch(batches[1], config, "_2")
+    names = batches[0].given()[0], batches[1].given("_2")[0]
+    if f"{names[0]}_2" != names[1]:
         raise ValueError(
             f"Both sequences of a pair must be given in the same way, got {' and '.join(names)}."
         )
-    counts = [count_sequences(boundary) for boundary in boundaries]
-    if len(set(counts)) > 1:
+    if count_sequences(first) != count_sequences(second):
         raise ValueError(
-            f"A pair needs as many first as second sequences, got {' and '.join(map(str, counts))}."
+            f"A pair needs as many first as second sequences, got {count_sequences(first)} "
+            f"and {count_sequences(second)}."
         )
-    return boundaries
+    return [first, second]
 
 
 def count_sequences(batch: Boundaries) -> int:

@@ -102,6 +102,8 @@ class ChordMixerPreTrainedModel(MixerPreTrainedModel):
 class ChordMixerModel(ChordMixerPreTrainedModel, MixerModel):
     """ChordMixer without a head; inputs and outputs are those of `MixerModel`.
 
+    >>> import torch
+    >>> from hf_mixers import ChordMixerConfig, ChordMixerModel
     >>> model = ChordMixerModel(ChordMixerConfig(track_size=4)).eval()
     >>> ids = torch.tensor([[5, 6, 7, 8], [6, 6, 0, 0]])
     >>> output = model(ids, attention_mask=ids != 0)
@@ -123,6 +125,8 @@ class ChordMixerModel(ChordMixerPreTrainedModel, MixerModel):
 class ChordMixerForMaskedLM(ChordMixerPreTrainedModel, MaskedLMHead):
     """ChordMixer that fills in masked tokens, with a linear or a ChordMixer decoder.
 
+    >>> import torch
+    >>> from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM
     >>> config = ChordMixerConfig(track_size=4, decoder_type="chordmixer")
     >>> model = ChordMixerForMaskedLM(config).eval()
     >>> model(torch.tensor([[5, 4, 7]])).logits.shape
@@ -140,6 +144,8 @@ class ChordMixerForMaskedLM(ChordMixerPreTrainedModel, MaskedLMHead):
 class ChordMixerForSequenceClassification(ChordMixerPreTrainedModel, SequenceClassificationHead):
     """ChordMixer for one prediction per sequence.
 
+    >>> import torch
+    >>> from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification
     >>> config = ChordMixerConfig(track_size=4, num_labels=3)
     >>> model = ChordMixerForSequenceClassification(config).eval()
     >>> model(torch.tensor([[5, 6, 7]]), labels=torch.tensor([2])).logits.shape
@@ -152,6 +158,8 @@ class ChordMixerForSequenceClassification(ChordMixerPreTrainedModel, SequenceCla
 class ChordMixerForTokenClassification(ChordMixerPreTrainedModel, TokenClassificationHead):
     """ChordMixer for one prediction per token.
 
+    >>> import torch
+    >>> from hf_mixers import ChordMixerConfig, ChordMixerForTokenClassification
     >>> model = ChordMixerForTokenClassification(ChordMixerConfig(track_size=4)).eval()
     >>> model(torch.tensor([[5, 6, 7]])).logits.shape
     torch.Size([1, 3, 2])
@@ -165,6 +173,8 @@ class ChordMixerForSequencePairClassification(
 ):
     """ChordMixer for one prediction per pair of sequences.
 
+    >>> import torch
+    >>> from hf_mixers import ChordMixerConfig, ChordMixerForSequencePairClassification
     >>> model = ChordMixerForSequencePairClassification(ChordMixerConfig(track_size=4)).eval()
     >>> model(torch.tensor([[5, 6, 7]]), input_ids_2=torch.tensor([[5, 6, 8, 8]])).logits.shape
     torch.Size([1, 2])

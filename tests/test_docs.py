@@ -1,0 +1,25 @@
+"""The code in README and cards runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# blocks that read a file which users have and the tests do not
+NEEDS_FILES = "from_original"
+
+
+def python_blocks():
+    for path in [ROOT / "README.md", *sorted((ROOT / "model_cards").glob("*.md"))]:
+        for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.S)):
+            if NEEDS_FILES not in code:
+                yield pytest.param(code, id=f"{path.name}-{number}")
+
+
+@pytest.mark.parametrize("code", list(python_blocks()))
+def test_code_blocks_run_and_their_comments_hold(code):
+    names = {}
+    exec(code, names)
+    for expression, expected in re.findall(r"^([\w., ]+)  # ([\d, ]+)$", code, re.M):
+        assert eval(expression, names) == eval(expected)
