@@ -1,0 +1,192 @@
+"""Round trips through a Hub with the real client: models, tokenizers, cards, revisions, code.
+
+The client reads the address of the Hub when it is imported: every scenario has its own process.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from hf_mixers import FAMILIES
+
+from .hub.server import serve
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """Environment of a process that talks to a Hub on this machine."""
+    server = serve(tmp_path / "hub")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield {
+        **{key: value for key, value in os.environ.items() if not key.startswith("HF_")},
+        "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+        "HF_TOKEN": "hf_local",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_MODULES_CACHE": str(tmp_path / "modules"),
+    }
+    server.shutdown()
+    server.server_close()
+
+
+def run(script: str, environment: dict[str, str], folder, *arguments: str) -> str:
+    """Output of a script run in `folder`, where hf_mixers is found only if installed."""
+    done = subprocess.run(
+        [sys.executable, *arguments, "-c", textwrap.dedent(script)],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+PUSH = """
+    import sys, torch, hf_mixers
+    from huggingface_hub import HfApi, ModelCard, ModelCardData
+    from hf_mixers import FAMILIES, DnaTokenizer
+    family = FAMILIES["{family}"]
+    for number, revision in enumerate([None, "second"]):
+        torch.manual_seed(number)
+        model = family.sequence_classification(
+            family.config(max_position_embeddings=64, id2label={{0: "Bos", 1: "Sus"}})
+        ).eval()
+        if revision:
+            HfApi().create_branch("local/mixer", branch=revision)
+        model.push_to_hub("local/mixer", revision=revision)
+        print(model(torch.tensor([[5, 6, 7]])).logits.tolist())
+    DnaTokenizer(add_cls=True).push_to_hub("local/mixer")
+    data = ModelCardData(license="apache-2.0", library_name="transformers")
+    card = ModelCard.from_template(data, template_str="---\\n{{{{ card_data }}}}\\n---\\n# A mixer")
+    card.push_to_hub("local/mixer")
+    HfApi().create_tag("local/mixer", tag="v1")
+"""
+
+PULL = """
+    import torch, hf_mixers
+    from huggingface_hub import ModelCard
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+    for revision in ("main", "second", "v1"):
+        model = AutoModelForSequenceClassification.from_pretrained("local/mixer", revision=revision)
+        assert type(model).__module__.startswith("hf_mixers"), type(model)
+        print(model.eval()(torch.tensor([[5, 6, 7]])).logits.tolist())
+    tokenizer = AutoTokenizer.from_pretrained("local/mixer")
+    assert isinstance(tokenizer, hf_mixers.DnaTokenizer)
+    assert tokenizer("AC").input_ids == [2, 5, 6]
+    answer = pipeline("text-classification", "local/mixer")("ACGTAC")
+    assert answer[0]["label"] in ("Bos", "Sus")
+    card = ModelCard.load("local/mixer")
+    assert card.data.license == "apache-2.0" and "# A mixer" in card.text
+"""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_tokenizers_cards_and_revisions_round_trip(hub, tmp_path, family):
+    main, second = run(PUSH.format(family=family), hub, tmp_path).splitlines()
+    assert run(PULL, hub, tmp_path).splitlines() == [main, second, main]
+
+
+PUSH_WITH_CODE = """
+    import torch, hf_mixers
+    from hf_mixers import FAMILIES, DnaTokenizer, push_with_code
+    family = FAMILIES["{family}"]
+    for model_class in family.model_classes():
+        torch.manual_seed(0)
+        model = model_class(family.config(max_position_embeddings=64)).eval()
+        push_with_code("local/" + model_class.__name__, model, DnaTokenizer(), private=True)
+        ids = torch.tensor([[5, 6, 7]])
+        second = {{"input_ids_2": ids}} if "Pair" in model_class.__name__ else {{}}
+        print(model_class.__name__, model(ids, **second)[0].flatten()[:4].tolist())
+    # publishing with code must leave nothing behind in the classes
+    model.push_to_hub("local/plain")
+    assert not hasattr(model.config, "auto_map")
+"""
+
+PULL_WITH_CODE = """
+    import sys
+    sys.modules["hf_mixers"] = None
+    import torch, transformers
+    from huggingface_hub import list_repo_files
+    from transformers import AutoConfig, AutoTokenizer
+    from transformers.dynamic_module_utils import get_class_from_dynamic_module
+    autos = {{
+        "Model": "AutoModel",
+        "ForMaskedLM": "AutoModelForMaskedLM",
+        "ForSequenceClassification": "AutoModelForSequenceClassification",
+        "ForTokenClassification": "AutoModelForTokenClassification",
+    }}
+    ids = torch.tensor([[5, 6, 7]])
+    for name in {names!r}:
+        repo = "local/" + name
+        head = name.removeprefix({prefix!r})
+        if head in autos:
+            auto = getattr(transformers, autos[head])
+            model = auto.from_pretrained(repo, trust_remote_code=True)
+            second = {{}}
+        else:
+            config = AutoConfig.from_pretrained(repo, trust_remote_code=True)
+            reference = config.auto_map["Auto" + "Model" + head].split("--")[-1]
+            model = get_class_from_dynamic_module(reference, repo).from_pretrained(repo)
+            second = {{"input_ids_2": ids}}
+        assert type(model).__module__.startswith("transformers_modules"), type(model)
+        print(name, model.eval()(ids, **second)[0].flatten()[:4].tolist())
+        tokenizer = AutoTokenizer.from_pretrained(repo, trust_remote_code=True)
+        assert type(tokenizer).__name__ == "DnaTokenizer"
+        assert tokenizer("ACGU").input_ids == [5, 6, 7, 8]
+        # the checkpoint of one head loads as any other
+        other = transformers.AutoModelForSequenceClassification.from_pretrained(
+            repo, trust_remote_code=True
+        )
+        assert type(other).__name__.endswith("ForSequenceClassification")
+    assert not [file for file in list_repo_files("local/plain") if file.endswith(".py")]
+"""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_checkpoints_with_code_load_without_the_package_for_every_head(hub, tmp_path, family):
+    pushed = run(PUSH_WITH_CODE.format(family=family), hub, tmp_path)
+    names = [line.split(" ", 1)[0] for line in pushed.splitlines()]
+    assert len(names) == 5
+    prefix = names[0].removesuffix("Model")
+    pulled = run(PULL_WITH_CODE.format(names=names, prefix=prefix), hub, tmp_path)
+    assert pulled == pushed
+
+
+def test_the_package_prefers_its_own_code(hub, tmp_path):
+    run(PUSH_WITH_CODE.format(family="chordmixer"), hub, tmp_path)
+    run(
+        """
+        import hf_mixers
+        from transformers import AutoModel
+        model = AutoModel.from_pretrained("local/ChordMixerModel", trust_remote_code=True)
+        assert isinstance(model, hf_mixers.ChordMixerModel)
+        """,
+        hub,
+        tmp_path,
+    )
+
+
+def test_a_branch_can_be_published_with_code(hub, tmp_path):
+    run(
+        """
+        import hf_mixers
+        from hf_mixers import ChordMixerConfig, ChordMixerModel, push_with_code
+        from huggingface_hub import ModelCard, list_repo_files
+        model = ChordMixerModel(ChordMixerConfig(max_position_embeddings=16))
+        card = ModelCard("---\\nlicense: apache-2.0\\n---\\n# A card\\n")
+        url = push_with_code("local/branch", model, card=card, revision="dev")
+        assert "local/branch" in url
+        assert "config.json" in list_repo_files("local/branch", revision="dev")
+        assert "README.md" in list_repo_files("local/branch", revision="dev")
+        assert "config.json" not in list_repo_files("local/branch")
+        """,
+        hub,
+        tmp_path,
+    )
