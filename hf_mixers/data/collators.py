@@ -1,0 +1,210 @@
+"""Examples -> batches: padded or flat, with masking for masked language modelling on both."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+# what is as long as a sequence; the second sequence of a pair has the suffix _2
+_CONTENTS = ("input_ids", "input_values", "inputs_embeds")
+
+Example = dict[str, Any]
+
+
+class SequenceCollator:
+    """Base of the collators: splits examples into sequences and all the rest, which is stacked.
+
+    Args:
+        token_labels: `labels` are one per token, laid out like the sequence, instead of one per
+            example.
+    """
+
+    def __init__(self, token_labels: bool = False):
+        self.token_labels = token_labels
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
+        if not examples:
+            raise ValueError("A batch needs at least one example, got none.")
+        names = list(examples[0])
+        _check_names(names, examples)
+        batch: dict[str, Any] = {}
+        # first, because transformers reads the number of examples from the first tensor
+        if "labels" in names and not self.token_labels:
+            batch["labels"] = _stack([example["labels"] for example in examples])
+        for suffix in ("", "_2"):
+            present = [name for name in _CONTENTS if f"{name}{suffix}" in names]
+            for name in present:
+                values = [_tensor(example[f"{name}{suffix}"]) for example in examples]
+                batch |= self.lay_out(name, values, suffix)
+        if "labels" in names and self.token_labels:
+            values = [_tensor(example["labels"]) for example in examples]
+            _check_token_labels(values, examples)
+            batch["labels"] = self.lay_out("labels", values, "")["labels"]
+        used = {f"{name}{suffix}" for name in _CONTENTS for suffix in ("", "_2")}
+        dropped = {"labels", "attention_mask", "attention_mask_2", "length", "id"}
+        for name in names:
+            if name not in used | dropped:
+                batch[name] = _stack([example[name] for example in examples])
+        return batch
+
+    def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
+        """The sequences of one argument as a batch, with what says where they lie."""
+        raise NotImplementedError
+
+
+class PaddedCollator(SequenceCollator):
+    """Batches padded to the longest sequence, with `attention_mask`.
+
+    Args:
+        pad_token_id: What stands in the padding of `input_ids`.
+        padding_side: `"right"` or `"left"`.
+        token_labels: See `SequenceCollator`.
+
+    >>> batch = PaddedCollator()([{"input_ids": [5, 6, 7], "labels": 1}, {"input_ids": [8]}])
+    Traceback (most recent call last):
+    ...
+    ValueError: Every example needs labels, example 1 has none.
+    >>> PaddedCollator()([{"input_ids": [5, 6]}, {"input_ids": [8]}])["input_ids"].tolist()
+    [[5, 6], [8, 0]]
+    """
+
+    def __init__(
+        self, pad_token_id: int = 0, padding_side: str = "right", token_labels: bool = False
+    ):
+        super().__init__(token_labels)
+        if padding_side not in ("left", "right"):
+            raise ValueError(f"padding_side must be 'left' or 'right', got {padding_side!r}.")
+        self.pad_token_id, self.padding_side = pad_token_id, padding_side
+
+    def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
+        padding = {"input_ids": self.pad_token_id, "labels": -100}.get(name, 0)
+        padded = torch.nn.utils.rnn.pad_sequence(
+            values, batch_first=True, padding_value=padding, padding_side=self.padding_side
+        )
+        if name == "labels":
+            return {"labels": padded}
+        ones = [torch.ones(len(value), dtype=torch.long) for value in values]
+        mask = torch.nn.utils.rnn.pad_sequence(
+            ones, batch_first=True, padding_side=self.padding_side
+        )
+        return {f"{name}{suffix}": padded, f"attention_mask{suffix}": mask}
+
+
+class FlatCollator(SequenceCollator):
+    """Batches laid end to end, `(1, T)`, with the boundaries `cu_seq_lens_q`: no padding at all.
+
+    >>> batch = FlatCollator()([{"input_ids": [5, 6]}, {"input_ids": [8]}])
+    >>> batch["input_ids"].tolist(), batch["cu_seq_lens_q"].tolist(), batch["max_length_q"]
+    ([[5, 6, 8]], [0, 2, 3], 2)
+    """
+
+    def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
+        flat = torch.cat(values)[None]
+        if name == "labels":
+            return {"labels": flat}
+        lengths = torch.tensor([0, *map(len, values)], dtype=torch.int32)
+        return {
+            f"{name}{suffix}": flat,
+            f"cu_seq_lens_q{suffix}": lengths.cumsum(0, dtype=torch.int32),
+            f"max_length_q{suffix}": int(lengths.max()),
+        }
+
+
+class MaskedLMCollator:
+    """Another collator's batches with tokens hidden and `labels` to guess them.
+
+    Of the tokens that may be hidden, each is chosen with `mask_probability`; of the chosen, 80%
+    become the mask token, 10% a random one and 10% stay. Special tokens are never chosen. The
+    choice depends on `seed`, epoch and content alone: the same batch is masked alike in any
+    process, any worker and after resuming, and anew in each epoch.
+
+    Args:
+        collator: A `PaddedCollator` or `FlatCollator`.
+        tokenizer: Names the mask token and the special tokens.
+        mask_probability: 0.3 as in the ChordMixer paper.
+        maskable_ids: Tokens that are chosen and that replace others; by default A, C, G and T of a
+            DNA tokenizer, else all that are not special.
+    """
+
+    def __init__(
+        self,
+        collator: SequenceCollator,
+        tokenizer: PreTrainedTokenizerBase,
+        mask_probability: float = 0.3,
+        maskable_ids: Sequence[int] | None = None,
+        seed: int = 0,
+    ):
+        if not 0 < mask_probability <= 1:
+            raise ValueError(f"mask_probability must lie in (0, 1], got {mask_probability}.")
+        if tokenizer.mask_token_id is None:
+            raise ValueError(f"{type(tokenizer).__name__} has no mask token to hide tokens with.")
+        self.collator, self.mask_probability, self.seed = collator, mask_probability, seed
+        self.mask_token_id = tokenizer.mask_token_id
+        if maskable_ids is None:
+            maskable_ids = default_maskable_ids(tokenizer)
+        self.maskable_ids = torch.tensor(sorted(maskable_ids))
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
+        contents = [{"input_ids": example["input_ids"]} for example in examples]
+        batch = self.collator(contents)
+        ids = batch["input_ids"]
+        key = zlib.crc32(ids.numpy().tobytes())
+        seed = np.random.SeedSequence((self.seed, self.epoch, key)).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(seed[0] >> np.uint64(1)))
+
+        allowed = torch.isin(ids, self.maskable_ids)
+        if "attention_mask" in batch:
+            allowed &= batch["attention_mask"] == 1
+        chosen = allowed & (torch.rand(ids.shape, generator=generator) < self.mask_probability)
+        fate = torch.rand(ids.shape, generator=generator)
+        picks = torch.randint(len(self.maskable_ids), ids.shape, generator=generator)
+        hidden = torch.where(fate < 0.8, self.mask_token_id, self.maskable_ids[picks])
+        hidden = torch.where(fate < 0.9, hidden, ids)
+        labels = torch.where(chosen, ids, -100)
+        return {**batch, "input_ids": torch.where(chosen, hidden, ids), "labels": labels}
+
+
+def default_maskable_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """A, C, G and T where the vocabulary has them as DNA's does, else all but special tokens."""
+    vocabulary = tokenizer.get_vocab()
+    bases = [vocabulary[base] for base in "ACGT" if base in vocabulary]
+    if len(bases) == 4 and len(vocabulary) < 32:
+        return bases
+    return sorted(set(vocabulary.values()) - set(tokenizer.all_special_ids))
+
+
+def _check_names(names: list[str], examples: Sequence[Example]) -> None:
+    for number, example in enumerate(examples):
+        if missing := sorted(set(names) - set(example)):
+            raise ValueError(f"Every example needs {missing[0]}, example {number} has none.")
+
+
+def _tensor(value: Any) -> Tensor:
+    tensor = torch.as_tensor(np.asarray(value) if not torch.is_tensor(value) else value)
+    if tensor.is_floating_point():
+        return tensor.to(torch.float32)
+    return tensor.long()
+
+
+def _stack(values: list[Any]) -> Tensor:
+    tensors = [torch.as_tensor(np.asarray(value)) for value in values]
+    tensors = [t.float() if t.is_floating_point() else t.long() for t in tensors]
+    return torch.stack(tensors)
+
+
+def _check_token_labels(values: list[Tensor], examples: Sequence[Example]) -> None:
+    for number, (labels, example) in enumerate(zip(values, examples, strict=True)):
+        content = next(example[name] for name in _CONTENTS if name in example)
+        if len(labels) != len(content):
+            raise ValueError(
+                f"Example {number} has {len(labels)} labels for {len(content)} tokens: with "
+                "token_labels=True there must be one per token."
+            )
