@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from ..models.dna import reverse_complement
+
 # what is as long as a sequence; the second sequence of a pair has the suffix _2
 _CONTENTS = ("input_ids", "input_values", "inputs_embeds")
 
@@ -156,9 +158,8 @@ class MaskedLMCollator:
         contents = [{"input_ids": example["input_ids"]} for example in examples]
         batch = self.collator(contents)
         ids = batch["input_ids"]
-        key = zlib.crc32(ids.numpy().tobytes())
-        seed = np.random.SeedSequence((self.seed, self.epoch, key)).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(seed[0] >> np.uint64(1)))
+        chance = generator_for(self.seed, self.epoch, ids.numpy())
+        generator = torch.Generator().manual_seed(int(chance.integers(2**62)))
 
         allowed = torch.isin(ids, self.maskable_ids)
         if "attention_mask" in batch:
@@ -170,6 +171,46 @@ class MaskedLMCollator:
         hidden = torch.where(fate < 0.9, hidden, ids)
         labels = torch.where(chosen, ids, -100)
         return {**batch, "input_ids": torch.where(chosen, hidden, ids), "labels": labels}
+
+
+class StrandCollator:
+    """Another collator's batches with some sequences of DNA read from the other strand.
+
+    The choice depends on `seed`, epoch and content, as in `MaskedLMCollator`. `MixerTrainer`
+    evaluates with the plain collator inside; the stock `Trainer` knows one collator only.
+
+    Args:
+        collator: Makes the batches.
+        probability: Share of sequences to turn around.
+    """
+
+    def __init__(self, collator: SequenceCollator, probability: float = 0.5, seed: int = 0):
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability must lie in [0, 1], got {probability}.")
+        self.collator, self.probability, self.seed = collator, probability, seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def for_evaluation(self) -> SequenceCollator:
+        """The collator that leaves sequences as they are."""
+        return self.collator
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
+        return self.collator([self._turn(example) for example in examples])
+
+    def _turn(self, example: Example) -> Example:
+        ids = np.asarray(example["input_ids"])
+        chance = generator_for(self.seed, self.epoch, ids).random()
+        if chance >= self.probability:
+            return example
+        return {**example, "input_ids": reverse_complement(ids)}
+
+
+def generator_for(seed: int, epoch: int, content: np.ndarray) -> np.random.Generator:
+    """Random numbers that depend on seed, epoch and content alone."""
+    return np.random.default_rng((seed, epoch, zlib.crc32(np.ascontiguousarray(content))))
 
 
 def default_maskable_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -188,16 +229,14 @@ def _check_names(names: list[str], examples: Sequence[Example]) -> None:
 
 
 def _tensor(value: Any) -> Tensor:
-    tensor = torch.as_tensor(np.asarray(value) if not torch.is_tensor(value) else value)
-    if tensor.is_floating_point():
-        return tensor.to(torch.float32)
-    return tensor.long()
+    """Whole numbers as int64 and others as float32, in memory of its own."""
+    array = np.asarray(value)
+    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    return torch.as_tensor(array.astype(kind))
 
 
 def _stack(values: list[Any]) -> Tensor:
-    tensors = [torch.as_tensor(np.asarray(value)) for value in values]
-    tensors = [t.float() if t.is_floating_point() else t.long() for t in tensors]
-    return torch.stack(tensors)
+    return torch.stack([_tensor(value) for value in values])
 
 
 def _check_token_labels(values: list[Tensor], examples: Sequence[Example]) -> None:

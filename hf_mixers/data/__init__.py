@@ -1,0 +1,44 @@
+"""Data: sequences, splits, batches."""
+
+from .batching import TokenBudgetBatchSampler
+from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
+from .embedded import load_embedded
+from .encode import tokenize_sequences
+from .genbank import GENBANK_TASKS, load_genbank_task
+from .sequences import load_sequences
+from .splits import (
+    balanced_class_weights,
+    describe_classes,
+    filter_lengths,
+    format_classes,
+    split_by_column,
+    split_by_group,
+    split_stratified,
+    subset_stratified,
+)
+from .synthetic import adding_problem
+from .windows import GenomeWindows, record_names
+
+__all__ = [
+    "GENBANK_TASKS",
+    "FlatCollator",
+    "GenomeWindows",
+    "MaskedLMCollator",
+    "PaddedCollator",
+    "StrandCollator",
+    "TokenBudgetBatchSampler",
+    "adding_problem",
+    "balanced_class_weights",
+    "describe_classes",
+    "filter_lengths",
+    "format_classes",
+    "load_embedded",
+    "load_genbank_task",
+    "load_sequences",
+    "record_names",
+    "split_by_column",
+    "split_by_group",
+    "split_stratified",
+    "subset_stratified",
+    "tokenize_sequences",
+]

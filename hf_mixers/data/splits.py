@@ -1,0 +1,359 @@
+"""Splits and subsets that keep classes in proportion, and what classes hold."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset, DatasetDict
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+PARTS = ("train", "validation", "test")
+_PART_NAMES = {
+    **{"train": "train", "training": "train", "test": "test"},
+    **{"val": "validation", "valid": "validation", "validation": "validation"},
+    "dev": "validation",
+}
+_PASSES = 20
+# cost of a class that is absent from train, above all that sizes can cost
+_ABSENT = 1e3
+
+
+def split_stratified(
+    dataset: Dataset,
+    fractions: Sequence[float] = (0.7, 0.15, 0.15),
+    seed: int = 0,
+    label_column: str = "label",
+) -> DatasetDict:
+    """Random parts `train`, `validation` and `test` in which every class has its share.
+
+    Args:
+        fractions: Shares of the three parts, or of `train` and `test` if there are two.
+
+    Every class is in every part, so a class needs as many examples as there are parts.
+
+    >>> dataset = Dataset.from_dict({"label": ["a"] * 20 + ["b"] * 40})
+    >>> {name: len(part) for name, part in split_stratified(dataset).items()}
+    {'train': 42, 'validation': 9, 'test': 9}
+    """
+    shares, parts = _check_fractions(fractions)
+    classes, names = _read_classes(dataset, label_column)
+    generator = np.random.default_rng(seed)
+    chosen: list[list[np.ndarray]] = [[] for _ in parts]
+    # what the parts were denied by rounding, to be given with the next classes
+    debt = np.zeros(len(parts))
+    for number, name in enumerate(names):
+        members = generator.permutation(np.flatnonzero(classes == number))
+        if 0 < len(members) < len(parts):
+            raise ValueError(
+                f"Class {name!r} has {len(members)} examples, {_name_row(dataset, members[0])}: a"
+                f" stratified split in {len(parts)} parts needs at least {len(parts)}."
+            )
+        if len(members) == 0:
+            continue
+        sizes = _round_shares(shares * len(members), debt)
+        debt += shares * len(members) - sizes
+        for part, piece in zip(chosen, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
+            part.append(piece)
+    return _select_parts(dataset, parts, [np.concatenate(part) for part in chosen])
+
+
+def split_by_group(
+    dataset: Dataset,
+    group_column: str,
+    fractions: Sequence[float] = (0.7, 0.15, 0.15),
+    seed: int = 0,
+    label_column: str | None = "label",
+) -> DatasetDict:
+    """Parts of which no two share a group, such as a species, with classes near their shares.
+
+    Large groups are placed first, each where it is needed most; then groups are moved as long as
+    that brings the parts nearer to their shares. Classes with too few groups to be in every part
+    are reported.
+
+    Args:
+        group_column: Column with the name of the group.
+        label_column: Column of the classes; None looks at sizes only.
+
+    >>> rows = {"species": list("aabbccddeeff"), "label": [0, 0, 1, 1] * 3}
+    >>> parts = split_by_group(Dataset.from_dict(rows), "species", (0.34, 0.33, 0.33))
+    >>> [len(set(part["species"])) for part in parts.values()]
+    [2, 2, 2]
+    """
+    shares, parts = _check_fractions(fractions)
+    values = _read_column(dataset, group_column)
+    for row, value in enumerate(values):
+        if value is None or value == "":
+            raise ValueError(f"{_name_row(dataset, row)} has no group in {group_column!r}.")
+    group_names, groups = np.unique(np.asarray(values), return_inverse=True)
+    if len(group_names) < len(parts):
+        raise ValueError(
+            f"{group_column!r} has {len(group_names)} groups: a split in {len(parts)} parts needs"
+            f" at least {len(parts)}."
+        )
+    if label_column is None:
+        classes, names = np.zeros(len(dataset), dtype=np.int64), ["all"]
+    else:
+        classes, names = _read_classes(dataset, label_column)
+    counts = np.zeros((len(group_names), len(names)))
+    np.add.at(counts, (groups, classes), 1)
+    place = _place_groups(counts, shares, np.random.default_rng(seed))
+    split = _select_parts(
+        dataset, parts, [np.flatnonzero(place[groups] == number) for number in range(len(parts))]
+    )
+    _report_absent(counts, place, parts, names)
+    return split
+
+
+def split_by_column(dataset: Dataset, column: str) -> DatasetDict:
+    """The parts that a column names: `train`, `val` or `validation`, `test`.
+
+    >>> dataset = Dataset.from_dict({"split": ["train", "val", "train", "test"]})
+    >>> {name: len(part) for name, part in split_by_column(dataset, "split").items()}
+    {'train': 2, 'validation': 1, 'test': 1}
+    """
+    values = _read_column(dataset, column)
+    rows: dict[str, list[int]] = {part: [] for part in PARTS}
+    for row, value in enumerate(values):
+        part = _PART_NAMES.get(str(value).lower())
+        if part is None:
+            raise ValueError(
+                f"{_name_row(dataset, row)} has {value!r} in {column!r}: train, val, validation and"
+                " test are accepted."
+            )
+        rows[part].append(row)
+    present = [part for part in PARTS if rows[part]]
+    return _select_parts(dataset, present, [np.array(rows[part]) for part in present])
+
+
+def subset_stratified(
+    dataset: Dataset, fraction: float, seed: int = 0, label_column: str = "label"
+) -> Dataset:
+    """A random share of every class, at least one example of each.
+
+    With the same seed, a smaller subset is within a larger one.
+
+    >>> len(subset_stratified(Dataset.from_dict({"label": [0] * 100 + [1] * 10}), 0.05))
+    6
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction={fraction} was given: it is above 0 and at most 1.")
+    classes, names = _read_classes(dataset, label_column)
+    generator, rows = np.random.default_rng(seed), []
+    for number in range(len(names)):
+        members = generator.permutation(np.flatnonzero(classes == number))
+        if len(members):
+            rows.append(members[: max(1, round(fraction * len(members)))])
+    return dataset.select(np.sort(np.concatenate(rows)))
+
+
+def filter_lengths(
+    dataset: Dataset, minimum: int = 2, maximum: int | None = None, label_column: str = "label"
+) -> Dataset:
+    """Examples of which the `length` is within bounds; what is left out is reported.
+
+    >>> filter_lengths(Dataset.from_dict({"length": [1, 5, 9]}), 2, 8)["length"][:]
+    [5]
+    """
+    lengths = np.asarray(_read_column(dataset, "length"))
+    short = lengths < minimum
+    long = lengths > maximum if maximum is not None else np.zeros_like(short)
+    if not short.any() and not long.any():
+        return dataset
+    kept = np.flatnonzero(~short & ~long)
+    text = f"{len(dataset) - len(kept)} of {len(dataset)} examples are left out:"
+    text += f" {short.sum()} shorter than {minimum}"
+    if maximum is not None:
+        text += f", {long.sum()} longer than {maximum}"
+    if len(kept) == 0:
+        raise ValueError(f"{text}; none is left.")
+    logger.warning(f"{text}.")
+    filtered = dataset.select(kept)
+    if label_column in dataset.column_names:
+        before, after = (set(part[label_column]) for part in (dataset, filtered))
+        if before - after:
+            logger.warning(f"Classes without examples now: {sorted(before - after)}.")
+    return filtered
+
+
+def describe_classes(
+    dataset: Dataset, label_column: str = "label"
+) -> dict[str, dict[str, int | float]]:
+    """Count, share and shortest, median and longest length of every class, and of all.
+
+    >>> dataset = Dataset.from_dict({"label": ["a", "a", "b"], "length": [2, 4, 9]})
+    >>> describe_classes(dataset)["a"]
+    {'count': 2, 'share': 0.6666666666666666, 'min': 2, 'median': 3.0, 'max': 4}
+    """
+    lengths = np.asarray(_read_column(dataset, "length"))
+    members = {}
+    if label_column in dataset.column_names:
+        classes, names = _read_classes(dataset, label_column)
+        members = {str(name): classes == number for number, name in enumerate(names)}
+    members["all"] = np.ones(len(dataset), dtype=bool)
+    description = {}
+    for name, rows in members.items():
+        chosen = lengths[rows]
+        description[name] = {"count": len(chosen), "share": len(chosen) / max(1, len(dataset))}
+        if len(chosen):
+            description[name] |= {
+                "min": int(chosen.min()),
+                "median": float(np.median(chosen)),
+                "max": int(chosen.max()),
+            }
+    return description
+
+
+def format_classes(description: dict[str, dict[str, int | float]]) -> str:
+    """The table of `describe_classes` as text.
+
+    >>> dataset = Dataset.from_dict({"label": ["a", "a", "b"], "length": [2, 4, 9]})
+    >>> print(format_classes(describe_classes(dataset)))
+    class  count   share  min  median  max
+    a          2   66.7%    2       3    4
+    b          1   33.3%    9       9    9
+    all        3  100.0%    2       4    9
+    """
+    rows = [["class", "count", "share", "min", "median", "max"]]
+    for name, values in description.items():
+        lengths = [f"{values[key]:,.0f}" if key in values else "-" for key in rows[0][3:]]
+        rows.append([name, f"{values['count']:,}", f"{values['share']:.1%}", *lengths])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]) for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def balanced_class_weights(dataset: Dataset, label_column: str = "label") -> list[float]:
+    """Weights n / (C n_c), which give every class the same part in the loss.
+
+    >>> balanced_class_weights(Dataset.from_dict({"label": [0, 0, 0, 1]}))
+    [0.6666666666666666, 2.0]
+    """
+    classes, names = _read_classes(dataset, label_column)
+    counts = np.bincount(classes, minlength=len(names))
+    if (counts == 0).any():
+        raise ValueError(f"Class {names[int(counts.argmin())]!r} has no examples to weigh.")
+    return (len(classes) / (len(names) * counts)).tolist()
+
+
+def _check_fractions(fractions: Sequence[float]) -> tuple[np.ndarray, list[str]]:
+    shares = np.asarray(fractions, dtype=float)
+    if len(shares) not in (2, 3) or (shares <= 0).any() or abs(shares.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"fractions={tuple(fractions)} was given: three shares of train, validation and test,"
+            " or two of train and test, above 0 and with sum 1, are accepted."
+        )
+    return shares, list(PARTS) if len(shares) == 3 else ["train", "test"]
+
+
+def _read_column(dataset: Dataset, column: str) -> list[Any]:
+    if column not in dataset.column_names:
+        raise ValueError(
+            f"The data set has no column {column!r}: it has {', '.join(dataset.column_names)}."
+        )
+    return dataset.with_format(None)[column][:]
+
+
+def _read_classes(dataset: Dataset, label_column: str) -> tuple[np.ndarray, list[Any]]:
+    """Class of every example as a number, and the name of every class."""
+    values = _read_column(dataset, label_column)
+    for row, value in enumerate(values):
+        if value is None or isinstance(value, (float, list)):
+            raise ValueError(
+                f"{_name_row(dataset, row)} has {value!r} in {label_column!r}: one class, as text"
+                " or whole number, is accepted."
+            )
+    feature = dataset.features[label_column]
+    if isinstance(feature, ClassLabel):
+        return np.asarray(values, dtype=np.int64), feature.names
+    names = sorted(set(values))
+    # numbers that count from 0 stay what they are, even if some class is absent
+    if names and all(isinstance(name, int) for name in names) and names[0] >= 0:
+        names = list(range(names[-1] + 1))
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.asarray([numbers[value] for value in values], dtype=np.int64), names
+
+
+def _name_row(dataset: Dataset, row: int) -> str:
+    if "id" not in dataset.column_names:
+        return f"Example {row}"
+    name = f"record {dataset.with_format(None)[int(row)]['id']!r}"
+    if "file" in dataset.column_names:
+        name = f"{dataset.with_format(None)[int(row)]['file']}: {name}"
+    return name
+
+
+def _round_shares(quotas: np.ndarray, debt: np.ndarray) -> np.ndarray:
+    """Whole numbers with the sum of the quotas, at least 1 each, near quotas plus debt."""
+    sizes = np.maximum(np.floor(quotas + 1e-9).astype(int), 1)
+    missing = round(quotas.sum()) - sizes.sum()
+    for _ in range(abs(missing)):
+        lack = quotas + debt - sizes
+        if missing < 0:
+            lack[sizes == 1] = np.inf
+        sizes[lack.argmax() if missing > 0 else lack.argmin()] += np.sign(missing)
+    return sizes
+
+
+def _place_groups(
+    counts: np.ndarray, shares: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """Part of every group, given counts `(groups, classes)`."""
+    # a class weighs as much as all together, however small it is
+    counts = np.concatenate([counts, counts.sum(1, keepdims=True)], axis=1)
+    counts = counts / np.maximum(counts.sum(0), 1)
+    target = shares[:, None] * (counts.sum(0) > 0)
+
+    def costs(held: np.ndarray) -> np.ndarray:
+        # relative to the share, so that a small part is not left without a class
+        off = ((held - target) ** 2 / shares[:, None]).sum(-1)
+        # what is not in train cannot be learnt
+        off[0] += _ABSENT * ((held[0] < 1e-12) & (target[0] > 0)).sum()
+        return off
+
+    order = generator.permutation(len(counts))
+    order = order[np.argsort(-counts[order].sum(1), kind="stable")]
+    held = np.zeros_like(target)
+    place = np.full(len(counts), -1)
+    for _ in range(_PASSES):
+        moved = False
+        for group in order:
+            if place[group] >= 0:
+                held[place[group]] -= counts[group]
+            gain = costs(held) - costs(held + counts[group])
+            best = int(gain.argmax())
+            # a move must pay, or rounding would let groups walk for ever
+            if place[group] < 0 or gain[best] > gain[place[group]] + 1e-12:
+                place[group], moved = best, True
+            held[place[group]] += counts[group]
+        if not moved:
+            break
+    # every part has a group, even if one group is nearly all
+    for part in range(len(shares)):
+        if not (place == part).any():
+            sizes = np.bincount(place, minlength=len(shares))
+            donors = [group for group in order[::-1] if sizes[place[group]] > 1]
+            place[donors[0]] = part
+    return place
+
+
+def _report_absent(counts: np.ndarray, place: np.ndarray, parts: list[str], names: list) -> None:
+    for number, name in enumerate(names):
+        absent = [
+            part for index, part in enumerate(parts) if not counts[place == index, number].any()
+        ]
+        if absent and counts[:, number].any():
+            groups = int((counts[:, number] > 0).sum())
+            logger.warning(
+                f"Class {name!r} is absent from {' and '.join(absent)}: it has {groups} groups."
+            )
+
+
+def _select_parts(dataset: Dataset, parts: list[str], rows: list[np.ndarray]) -> DatasetDict:
+    # in the order of the data set, which is quickest to read
+    return DatasetDict(
+        {part: dataset.select(np.sort(chosen)) for part, chosen in zip(parts, rows, strict=True)}
+    )

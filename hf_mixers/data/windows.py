@@ -1,0 +1,284 @@
+"""Windows of genomes for pre-training, drawn at random from FASTA files."""
+
+import math
+import os
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from ..models.dna import NUCLEOTIDES, reverse_complement
+from .records import find_files, open_streams, read_rows
+
+logger = logging.get_logger(__name__)
+
+_TRIES = 50
+# what a byte of a genome is: a base, an unknown base, or no base at all
+_KNOWN, _UNKNOWN, _WRONG = range(3)
+_KINDS = np.full(256, _WRONG, dtype=np.uint8)
+_KINDS[np.frombuffer((NUCLEOTIDES + NUCLEOTIDES.lower()).encode(), np.uint8)] = _UNKNOWN
+_KINDS[np.frombuffer(b"ACGTUacgtu", np.uint8)] = _KNOWN
+
+
+class GenomeWindows(Dataset):
+    """Random windows of genomes, from new places in every epoch, with lengths known in advance.
+
+    A window is decided by seed, epoch and index alone, so workers and restarts agree. Every start
+    in the genome is as likely as every other. Plain FASTA is read by random access through
+    pyfaidx, which writes a small index beside the file; gzip is unpacked into memory, one byte per
+    base.
+
+    Args:
+        files: FASTA files, folders or glob patterns.
+        tokenizer: Tokenizer with one token per base.
+        length: Bases of a window, or the bounds between which lengths are drawn with the same
+            chance for 100 to 200 as for 1000 to 2000.
+        num_windows: Windows of an epoch.
+        seed: Seed of all draws.
+        max_unknown: Largest share of letters other than A, C, G, T; other windows are drawn again.
+        reverse_complement: Give every second window, by chance, as its opposite strand.
+        records: Names of the records to use; all if None.
+        exclude: Names of records to leave out, such as a chromosome held out for evaluation.
+
+    Items have `input_ids` (the smallest unsigned integers that hold the vocabulary) and `length`
+    (in tokens); `lengths` has those of all windows.
+
+    >>> from hf_mixers import DnaTokenizer
+    >>> path = getfixture("tmp_path") / "genome.fa"
+    >>> _ = path.write_text(">one\\n" + "ACGT" * 50 + "\\n")
+    >>> windows = GenomeWindows(path, DnaTokenizer(), length=(8, 32), num_windows=4)
+    >>> windows[0]["length"] == len(windows[0]["input_ids"]) == int(windows.lengths[0])
+    True
+    """
+
+    def __init__(
+        self,
+        files: str | os.PathLike | Sequence[str | os.PathLike],
+        tokenizer: PreTrainedTokenizerBase,
+        length: int | tuple[int, int],
+        num_windows: int,
+        *,
+        seed: int = 0,
+        max_unknown: float = 0.1,
+        reverse_complement: bool = False,
+        records: Collection[str] | None = None,
+        exclude: Collection[str] | None = None,
+    ):
+        low, high = (length, length) if isinstance(length, int) else length
+        if not 1 <= low <= high:
+            raise ValueError(f"length={length} was given: 1 <= low <= high is accepted.")
+        if num_windows < 1:
+            raise ValueError(f"num_windows={num_windows} was given: at least 1 is accepted.")
+        if not 0 <= max_unknown <= 1:
+            raise ValueError(f"max_unknown={max_unknown} was given: 0 to 1 is accepted.")
+        self._extra = _check_tokenizer(tokenizer)
+        self._tokenizer = tokenizer
+        self._dtype = np.min_scalar_type(len(tokenizer) - 1)
+        self._files = _find_fasta(files)
+        self._readers: list[Any] = [None] * len(self._files)
+        self._records = _choose_records(self._list_records(), records, exclude)
+        self._sizes = np.array([size for _, _, size in self._records])
+        longest = int(self._sizes.max())
+        if low > longest:
+            raise ValueError(
+                f"Windows of {low} bases were asked for, but the longest record has {longest}."
+            )
+        if high > longest:
+            logger.warning(f"Windows have at most {longest} bases, as the longest record has.")
+        self._bounds = low, min(high, longest)
+        self._num_windows, self._seed, self._max_unknown = num_windows, seed, max_unknown
+        self._turns = reverse_complement
+        self.epoch = 0
+        self._bases = self._draw_lengths()
+        # if the longest window has a place, so have shorter ones
+        self._draw_text(self._bounds[1], np.random.default_rng(seed))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw windows from other places; their lengths stay, as batches count on them."""
+        self.epoch = epoch
+
+    def _draw_lengths(self) -> np.ndarray:
+        low, high = self._bounds
+        uniform = np.random.default_rng(self._seed).random(self._num_windows)
+        # the upper end is one above, so that rounding down reaches the last length as well
+        drawn = np.exp(math.log(low) + uniform * (math.log(high + 1) - math.log(low)))
+        return np.clip(drawn.astype(np.int64), low, high)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of every window, without reading any."""
+        return self._bases + self._extra
+
+    def __len__(self) -> int:
+        return self._num_windows
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"Window {index} was asked for, of {len(self)}.")
+        index = int(index) % len(self)
+        generator = np.random.default_rng([self._seed, self.epoch, index])
+        text = self._draw_text(int(self._bases[index]), generator).tobytes().decode()
+        if self._turns and generator.random() < 0.5:
+            text = reverse_complement(text)
+        ids = self._tokenizer([text], return_tensors="np", return_attention_mask=False)["input_ids"]
+        ids = np.asarray(ids[0], dtype=self._dtype)
+        return {"input_ids": ids, "length": len(ids)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # open files and unpacked genomes stay here; a worker opens its own
+        return self.__dict__ | {"_readers": [None] * len(self._files)}
+
+    def _list_records(self) -> list[tuple[int, str, int]]:
+        return [
+            (number, name, size)
+            for number in range(len(self._files))
+            for name, size in self._open(number).sizes.items()
+        ]
+
+    def _open(self, number: int):
+        if self._readers[number] is None:
+            self._readers[number] = _open_fasta(self._files[number])
+        return self._readers[number]
+
+    def _read(self, record: int, start: int, length: int) -> np.ndarray:
+        """Bytes of a window; a letter that is no base is an error."""
+        number, name, _ = self._records[record]
+        text = self._open(number).read(name, start, length)
+        wrong = np.flatnonzero(_KINDS[text] == _WRONG)
+        if len(wrong):
+            raise ValueError(
+                f"{self._files[number]}: record {name!r} has {chr(text[wrong[0]])!r} at position"
+                f" {start + wrong[0]}: {NUCLEOTIDES} and U are accepted."
+            )
+        return text
+
+    def _draw_text(self, length: int, generator: np.random.Generator) -> np.ndarray:
+        """Bytes of a random window with few enough unknown bases."""
+        starts = np.maximum(self._sizes - length + 1, 0)
+        ends = np.cumsum(starts)
+        for _ in range(_TRIES):
+            place = int(generator.integers(ends[-1]))
+            record = int(np.searchsorted(ends, place, side="right"))
+            text = self._read(record, place - int(ends[record] - starts[record]), length)
+            if (_KINDS[text] == _UNKNOWN).sum() <= self._max_unknown * length:
+                return text
+        # chance found none, so all places are looked at
+        for record in generator.permutation(np.flatnonzero(starts)):
+            size = int(self._sizes[record])
+            unknown = _KINDS[self._read(int(record), 0, size)] == _UNKNOWN
+            sums = np.concatenate([[0], np.cumsum(unknown)])
+            fitting = np.flatnonzero(sums[length:] - sums[:-length] <= self._max_unknown * length)
+            if len(fitting):
+                return self._read(int(record), int(generator.choice(fitting)), length)
+        raise ValueError(
+            f"{', '.join(self._files[:3])}: no window of {length} bases has at most"
+            f" {self._max_unknown:.0%} unknown bases."
+        )
+
+
+def record_names(
+    files: str | os.PathLike | Sequence[str | os.PathLike],
+) -> list[tuple[str, int]]:
+    """Name and length of every record of FASTA files.
+
+    >>> path = getfixture("tmp_path") / "genome.fa"
+    >>> _ = path.write_text(">one\\nACGT\\nAC\\n>two\\nGG\\n")
+    >>> record_names(path)
+    [('one', 6), ('two', 2)]
+    """
+    return [
+        (name, int(size))
+        for file in _find_fasta(files)
+        for name, size in _open_fasta(file).sizes.items()
+    ]
+
+
+class _IndexedFasta:
+    """Random access to a plain FASTA file."""
+
+    def __init__(self, file: str):
+        try:
+            import pyfaidx
+        except ImportError as error:
+            raise ImportError(
+                "Windows of a plain FASTA file need pyfaidx: pip install hf-mixers[bio]."
+            ) from error
+        try:
+            self._fasta = pyfaidx.Faidx(file, as_raw=True, build_index=True)
+        except (pyfaidx.FastaIndexingError, pyfaidx.IndexNotFoundError, ValueError) as error:
+            raise ValueError(f"{file} cannot be indexed: {error}") from error
+        self.sizes = {name: record.rlen for name, record in self._fasta.index.items()}
+
+    def read(self, name: str, start: int, length: int) -> np.ndarray:
+        text = self._fasta.fetch(name, start + 1, start + length)
+        return np.frombuffer(text.encode(), np.uint8)
+
+
+class _UnpackedFasta:
+    """A packed FASTA file in memory, one byte per base."""
+
+    def __init__(self, file: str):
+        self._texts = {}
+        for row in read_rows(file, "fasta", open_streams([file], "fasta")[0]):
+            if row["id"] in self._texts:
+                raise ValueError(f"{file}: record {row['id']!r} has an id that came before.")
+            self._texts[row["id"]] = np.frombuffer(row["sequence"].encode(), np.uint8)
+        self.sizes = {name: len(text) for name, text in self._texts.items()}
+
+    def read(self, name: str, start: int, length: int) -> np.ndarray:
+        return self._texts[name][start : start + length]
+
+
+def _open_fasta(file: str) -> _IndexedFasta | _UnpackedFasta:
+    with open(file, "rb") as handle:
+        start = handle.read(2)
+    if not start:
+        raise ValueError(f"{file} is empty.")
+    packed = start == b"\x1f\x8b" or file.endswith(".gz")
+    reader = _UnpackedFasta(file) if packed else _IndexedFasta(file)
+    if not reader.sizes:
+        raise ValueError(f"{file} holds no records.")
+    for name, size in reader.sizes.items():
+        if size == 0:
+            raise ValueError(f"{file}: record {name!r} has no sequence.")
+    return reader
+
+
+def _find_fasta(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
+    found, kind = find_files(files)
+    if kind != "fasta":
+        raise ValueError(f"{found[0]} is {kind}: windows are cut from FASTA files.")
+    return found
+
+
+def _choose_records(
+    known: list[tuple[int, str, int]],
+    records: Collection[str] | None,
+    exclude: Collection[str] | None,
+) -> list[tuple[int, str, int]]:
+    names = {name for _, name, _ in known}
+    for argument, given in (("records", records), ("exclude", exclude)):
+        if isinstance(given, str):
+            raise ValueError(f"{argument}={given!r} was given: a list of names is accepted.")
+        absent = sorted(set(given or ()) - names)
+        if absent:
+            raise ValueError(f"{argument} names {absent[0]!r}, which is in none of the files.")
+    wanted = (names if records is None else set(records)) - set(exclude or ())
+    chosen = [record for record in known if record[1] in wanted]
+    if not chosen:
+        raise ValueError("No record is left after records and exclude.")
+    return chosen
+
+
+def _check_tokenizer(tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many special tokens are added; an error if a base is not one token."""
+    extra = tokenizer.num_special_tokens_to_add()
+    count = len(tokenizer("ACGTACGT")["input_ids"])
+    if count != 8 + extra:
+        raise ValueError(
+            f"The tokenizer makes {count - extra} tokens of 8 bases: one token per base is needed."
+        )
+    return extra

@@ -1,0 +1,130 @@
+"""Token ids are those of the tokenizer, small on disk, and nothing is cut."""
+
+import logging
+import time
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, LargeList, Value, disable_progress_bars
+
+from hf_mixers import ByteTokenizer, CharTokenizer, DnaTokenizer
+from hf_mixers.data import load_sequences, tokenize_sequences
+
+disable_progress_bars()
+
+TEXTS = ["ACGTN", "gg", "TTTACGT"]
+
+
+def make(texts=TEXTS, **columns):
+    rows = {"id": [f"r{i}" for i in range(len(texts))], "sequence": texts}
+    return Dataset.from_dict(rows | columns)
+
+
+def draw_bases(count, seed=0):
+    picks = np.random.default_rng(seed).integers(4, size=count)
+    return np.frombuffer(b"ACGT", np.uint8)[picks].tobytes().decode()
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "dtype"),
+    [
+        (DnaTokenizer(), "uint8"),
+        (DnaTokenizer(add_cls=True, add_sep=True), "uint8"),
+        (ByteTokenizer(), "uint16"),
+        (CharTokenizer("ACGTNg"), "uint8"),
+    ],
+    ids=["dna", "special", "byte", "char"],
+)
+def test_ids_are_those_of_the_tokenizer_in_few_bytes(tokenizer, dtype):
+    encoded = tokenize_sequences(make(label=[0, 1, 0]), tokenizer)
+    assert encoded.column_names == ["input_ids", "length", "labels", "id"]
+    assert encoded.features["input_ids"] == LargeList(Value(dtype))
+    for row, text in zip(encoded, TEXTS, strict=True):
+        assert isinstance(row["input_ids"], np.ndarray)
+        assert row["input_ids"].dtype == dtype
+        assert row["input_ids"].tolist() == tokenizer(text).input_ids
+        assert row["length"] == len(row["input_ids"])
+    assert encoded["labels"][:] == [0, 1, 0]
+
+
+def test_long_lengths_and_large_labels_survive_the_format():
+    encoded = tokenize_sequences(make(["ACGT" * 1000] * 2, label=[300, 70000]), DnaTokenizer())
+    assert encoded[:2]["length"] == [4000, 4000]
+    assert encoded["labels"][:] == [300, 70000]
+    assert encoded[0]["labels"] == 300
+
+
+def test_labels_are_whole_numbers_or_floats():
+    names = make(label=[0, 1, 0]).cast_column("label", ClassLabel(names=["a", "b"]))
+    assert tokenize_sequences(names, DnaTokenizer()).features["labels"] == Value("int64")
+    floats = tokenize_sequences(make(label=[0.5, 1.0, 2.0]), DnaTokenizer())
+    assert floats.features["labels"] == Value("float32")
+    assert "labels" not in tokenize_sequences(make(), DnaTokenizer()).column_names
+    with pytest.raises(ValueError, match="column 'label' holds"):
+        tokenize_sequences(make(label=["a", "b", "a"]), DnaTokenizer())
+    with pytest.raises(ValueError, match="'r1' has no label"):
+        tokenize_sequences(make(label=[1, None, 0]), DnaTokenizer())
+
+
+def test_other_columns_can_be_named():
+    dataset = Dataset.from_dict({"dna": ["AC"], "y": [1]})
+    encoded = tokenize_sequences(dataset, DnaTokenizer(), column="dna", label_column="y")
+    assert encoded.column_names == ["input_ids", "length", "labels"]
+    with pytest.raises(ValueError, match="no column 'sequence': it has dna, y"):
+        tokenize_sequences(dataset, DnaTokenizer())
+
+
+def test_too_long_sequences_are_named_or_counted_and_never_cut(caplog):
+    with pytest.raises(ValueError, match="Record 'r0' has 6 tokens: at most 5"):
+        tokenize_sequences(make(), DnaTokenizer(add_cls=True), max_length=5)
+    with caplog.at_level(logging.WARNING):
+        encoded = tokenize_sequences(make(), DnaTokenizer(), max_length=5, too_long="drop")
+    assert encoded["id"][:] == ["r0", "r1"]
+    assert "1 of 3 examples are left out: longer than 5 tokens" in caplog.text
+    with pytest.raises(ValueError, match="No example has at most 1"):
+        tokenize_sequences(make(), DnaTokenizer(), max_length=1, too_long="drop")
+    with pytest.raises(ValueError, match="too_long='cut'"):
+        tokenize_sequences(make(), DnaTokenizer(), max_length=5, too_long="cut")
+
+
+def test_empty_sequences_and_data_sets_are_errors():
+    with pytest.raises(ValueError, match="Record 'r1' has no sequence"):
+        tokenize_sequences(make(["AC", ""]), DnaTokenizer())
+    with pytest.raises(ValueError, match="is empty"):
+        tokenize_sequences(make().select([]), DnaTokenizer())
+
+
+def test_parts_are_encoded_each():
+    parts = DatasetDict(train=make(), test=make(["AC"]))
+    encoded = tokenize_sequences(parts, DnaTokenizer())
+    assert {name: len(part) for name, part in encoded.items()} == {"train": 3, "test": 1}
+
+
+def test_stream_is_encoded_while_it_is_read(tmp_path):
+    (tmp_path / "x.fa").write_text(">a\nACGT\n>b\nGG\n")
+    stream = load_sequences(tmp_path / "x.fa", streaming=True)
+    rows = list(tokenize_sequences(stream, DnaTokenizer()))
+    assert [list(row["input_ids"]) for row in rows] == [[5, 6, 7, 8], [7, 7]]
+    assert [row["length"] for row in rows] == [4, 2]
+
+
+def test_files_give_memory_mapped_ids(tmp_path):
+    (tmp_path / "x.fa").write_text(">a\nACGT\n>b\nGG\n")
+    dataset = load_sequences(tmp_path / "x.fa", cache_dir=tmp_path / "cache")
+    encoded = tokenize_sequences(dataset, DnaTokenizer())
+    assert encoded.cache_files
+    # asked again, it comes from the cache
+    again = tokenize_sequences(dataset, DnaTokenizer())
+    assert again.cache_files == encoded.cache_files
+
+
+def test_long_and_many_sequences_are_quick():
+    long, joined = draw_bases(500_000), draw_bases(5_000_000, seed=1)
+    many = [joined[start : start + 500] for start in range(0, len(joined), 500)]
+    for texts in ([long] * 4, many):
+        dataset = make(texts)
+        start = time.perf_counter()
+        encoded = tokenize_sequences(dataset, DnaTokenizer())
+        # about 0.1 s on a quiet machine
+        assert time.perf_counter() - start < 3
+        assert encoded[len(texts) - 1]["length"] == len(texts[-1])

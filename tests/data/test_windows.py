@@ -1,0 +1,222 @@
+"""Windows are pieces of the genome, decided by seed, epoch and index alone."""
+
+import gzip
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import hf_mixers.data.windows
+from hf_mixers import ByteTokenizer, DnaTokenizer, reverse_complement
+from hf_mixers.data import GenomeWindows, record_names
+
+TOKENIZER = DnaTokenizer()
+
+
+def draw_bases(count, seed):
+    picks = np.random.default_rng(seed).integers(4, size=count)
+    return np.frombuffer(b"ACGT", np.uint8)[picks].tobytes().decode()
+
+
+GENOME = {"one": draw_bases(3000, 1), "two": draw_bases(1000, 2).lower(), "three": "GATTACA" * 3}
+
+
+def write(path, genome=GENOME, width=60):
+    lines = []
+    for name, text in genome.items():
+        lines += [f">{name} chromosome", *(text[i : i + width] for i in range(0, len(text), width))]
+    data = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def read(window):
+    return TOKENIZER.decode(window["input_ids"])
+
+
+@pytest.fixture(params=["genome.fa", "genome.fa.gz"])
+def path(request, tmp_path):
+    return write(tmp_path / request.param)
+
+
+def test_windows_are_pieces_of_the_genome_with_known_lengths(path):
+    windows = GenomeWindows(path, TOKENIZER, (10, 500), 100)
+    texts = [text.upper() for text in GENOME.values()]
+    assert len(windows) == len(windows.lengths) == 100
+    for index, length in enumerate(windows.lengths):
+        window = windows[index]
+        assert window["input_ids"].dtype == np.uint8
+        assert window["length"] == len(window["input_ids"]) == length
+        assert any(read(window) in text for text in texts)
+    assert windows.lengths.min() >= 10
+    assert windows.lengths.max() <= 500
+
+
+def test_plain_and_packed_files_give_the_same_windows(tmp_path):
+    files = [write(tmp_path / name) for name in ("a.fa", "b.fa.gz")]
+    plain, packed = (GenomeWindows(file, TOKENIZER, (10, 500), 20) for file in files)
+    assert [read(plain[i]) for i in range(20)] == [read(packed[i]) for i in range(20)]
+
+
+def test_windows_repeat_with_seed_epoch_and_index_only(path):
+    def texts(seed, epoch):
+        windows = GenomeWindows(path, TOKENIZER, (10, 500), 20, seed=seed, reverse_complement=True)
+        windows.set_epoch(epoch)
+        # the order of asking does not matter
+        return [read(windows[i]) for i in reversed(range(20))]
+
+    assert texts(0, 0) == texts(0, 0)
+    assert texts(0, 0) != texts(1, 0)
+    assert texts(0, 0) != texts(0, 1)
+
+
+def test_lengths_are_spread_evenly_over_powers(path):
+    lengths = GenomeWindows(path, TOKENIZER, (16, 1023), 6000).lengths
+    counts = np.bincount(np.log2(lengths).astype(int), minlength=10)[4:10]
+    assert np.abs(counts - 1000).max() < 150
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(1, 60), st.integers(0, 60))
+def test_lengths_stay_within_their_bounds(tmp_path, low, more):
+    file = write(tmp_path / "genome.fa")
+    lengths = GenomeWindows(file, TOKENIZER, (low, low + more), 50).lengths
+    assert lengths.min() >= low
+    assert lengths.max() <= low + more
+
+
+def test_special_tokens_count_and_one_length_is_enough(path):
+    windows = GenomeWindows(path, DnaTokenizer(add_cls=True), 21, 5)
+    assert windows.lengths.tolist() == [22] * 5
+    assert windows[0]["input_ids"][0] == 2
+    assert windows[-1]["length"] == 22
+    with pytest.raises(IndexError):
+        windows[5]
+
+
+def test_larger_vocabularies_get_larger_integers(path):
+    assert GenomeWindows(path, ByteTokenizer(), 8, 1)[0]["input_ids"].dtype == np.uint16
+
+
+def test_every_second_window_is_of_the_opposite_strand(path):
+    options = {"length": 50, "num_windows": 200, "records": ["one"]}
+    windows = GenomeWindows(path, TOKENIZER, reverse_complement=True, **options)
+    forward = sum(read(windows[i]) in GENOME["one"] for i in range(200))
+    backward = sum(reverse_complement(read(windows[i])) in GENOME["one"] for i in range(200))
+    assert forward + backward == 200
+    assert 60 < forward < 140
+
+
+def test_records_can_be_chosen_and_held_out(path):
+    inside = GenomeWindows(path, TOKENIZER, 20, 30, records=["two"])
+    assert all(read(inside[i]) in GENOME["two"].upper() for i in range(30))
+    outside = GenomeWindows(path, TOKENIZER, 20, 30, exclude=["two", "three"])
+    assert all(read(outside[i]) in GENOME["one"] for i in range(30))
+    for options in ({"records": ["four"]}, {"exclude": ["four"]}):
+        with pytest.raises(ValueError, match="names 'four', which is in none of the files"):
+            GenomeWindows(path, TOKENIZER, 20, 30, **options)
+    with pytest.raises(ValueError, match="a list of names"):
+        GenomeWindows(path, TOKENIZER, 20, 30, exclude="two")
+    with pytest.raises(ValueError, match="No record is left"):
+        GenomeWindows(path, TOKENIZER, 20, 30, records=["two"], exclude=["two"])
+
+
+@pytest.mark.parametrize("unknown", ["N", "n", "R"])
+def test_windows_with_many_unknown_bases_are_drawn_again(tmp_path, unknown):
+    # chance alone would hardly find the one good place
+    genome = {"gap": unknown * 20_000 + GENOME["one"][:110] + unknown * 20_000}
+    windows = GenomeWindows(write(tmp_path / "x.fa", genome), TOKENIZER, 100, 5, max_unknown=0.1)
+    for index in range(5):
+        assert (windows[index]["input_ids"] > 8).sum() <= 10
+    free = GenomeWindows(tmp_path / "x.fa", TOKENIZER, 100, 5, max_unknown=1)
+    assert (free[0]["input_ids"] > 8).sum() == 100
+
+
+def test_genome_without_a_fitting_window_is_an_error(tmp_path):
+    file = write(tmp_path / "x.fa", {"gap": "N" * 500})
+    with pytest.raises(ValueError, match=r"x\.fa: no window of 50 bases has at most 10% unknown"):
+        GenomeWindows(file, TOKENIZER, (10, 50), 5)
+
+
+def test_windows_go_to_workers(path):
+    windows = GenomeWindows(path, TOKENIZER, (10, 100), 12)
+    here = [read(windows[i]) for i in range(12)]
+    copy = pickle.loads(pickle.dumps(windows))
+    assert [read(copy[i]) for i in range(12)] == here
+    loader = DataLoader(windows, batch_size=None, num_workers=2)
+    there = [read({"input_ids": np.asarray(row["input_ids"])}) for row in loader]
+    assert there == here
+
+
+def test_pickle_leaves_genomes_behind(tmp_path):
+    file = write(tmp_path / "x.fa.gz", {"one": draw_bases(2_000_000, 3)})
+    windows = GenomeWindows(file, TOKENIZER, (10, 100), 12)
+    assert len(pickle.dumps(windows)) < 200_000
+
+
+def test_several_files_are_one_genome(tmp_path):
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in/a.fa", {"one": GENOME["one"]})
+    write(tmp_path / "in/b.fa.gz", {"two": GENOME["two"]})
+    windows = GenomeWindows(tmp_path / "in", TOKENIZER, 40, 50)
+    assert {read(windows[i]) in GENOME["one"] for i in range(50)} == {True, False}
+    assert record_names(tmp_path / "in") == [("one", 3000), ("two", 1000)]
+
+
+def test_record_names_and_lengths_are_listed(path):
+    assert record_names(path) == [("one", 3000), ("two", 1000), ("three", 21)]
+
+
+def test_long_windows_are_bounded_by_the_longest_record(path, caplog):
+    windows = GenomeWindows(path, TOKENIZER, (2990, 9000), 5)
+    assert windows.lengths.max() <= 3000
+    assert "at most 3000 bases" in caplog.text
+    with pytest.raises(ValueError, match="Windows of 4000 bases were asked for"):
+        GenomeWindows(path, TOKENIZER, (4000, 9000), 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("x.fa", b"", "is empty"),
+        ("x.fa.gz", b"", "is empty"),
+        ("x.fa", b"no fasta\n", "x.fa "),
+        ("x.fa", b">a\nACGT\nACGTACGT\nAC\nACGT\n", "cannot be indexed"),
+        ("x.fa", b">a\nACGT\n>a\nACGT\n", "x.fa.*a"),
+        ("x.fa.gz", gzip.compress(b">a\nACGT\n>a\nACGT\n"), "record 'a' has an id that came"),
+        ("x.fa", b">a\nACGT\n>b\n", "record 'b' has no sequence"),
+        ("x.fa.gz", gzip.compress(b">a\nACGT\n" * 99)[:-12], "cut short or damaged"),
+        ("x.fa", b">a\n" + b"MKLVE" * 20 + b"\n", "record 'a' has '[LE]' at position"),
+        ("x.fq", b"@a\nACGT\n+\nIIII\n", "is fastq: windows are cut from FASTA"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=message) as caught:
+        GenomeWindows(tmp_path / name, TOKENIZER, 4, 2)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"length": (0, 5)}, "length="),
+        ({"length": (9, 5)}, "length="),
+        ({"num_windows": 0}, "num_windows=0"),
+        ({"max_unknown": 2}, "max_unknown=2"),
+    ],
+)
+def test_wrong_options_are_errors(path, options, message):
+    with pytest.raises(ValueError, match=message):
+        GenomeWindows(path, TOKENIZER, **{"length": 5, "num_windows": 2} | options)
+
+
+def test_pyfaidx_is_imported_only_when_it_is_needed(tmp_path, monkeypatch):
+    assert not hasattr(hf_mixers.data.windows, "pyfaidx")
+    monkeypatch.setitem(sys.modules, "pyfaidx", None)
+    with pytest.raises(ImportError, match=r"pip install hf-mixers\[bio\]"):
+        record_names(write(tmp_path / "genome.fa"))
