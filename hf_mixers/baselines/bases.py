@@ -1,0 +1,48 @@
+"""Sequences as small integers: A, C, G and T are 0 to 3, everything else is 4."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+UNKNOWN = 4
+
+_TABLE = np.full(256, UNKNOWN, np.uint8)
+# U is read as T
+for _letters in ("ACGT", "acgt", "ACGU", "acgu"):
+    _TABLE[list(_letters.encode("ascii"))] = range(4)
+
+
+def encode(sequence: str) -> np.ndarray:
+    """The bases of a text as uint8 in `(L,)`, one number per character.
+
+    >>> encode("ACGTun")
+    array([0, 1, 2, 3, 3, 4], dtype=uint8)
+    """
+    # "?" stands for every character beyond ascii, and is not a base either
+    return _TABLE[np.frombuffer(sequence.encode("ascii", "replace"), np.uint8)]
+
+
+def check_examples(sequences: Sequence[str], labels: Sequence[int]) -> np.ndarray:
+    """The labels as integers, after checking that there is one for each of the texts."""
+    check_sequences(sequences)
+    classes = np.asarray(labels)
+    if classes.shape != (len(sequences),):
+        raise ValueError(
+            f"Baselines need one label per sequence, got {len(sequences)} sequences and labels of"
+            f" shape {classes.shape}."
+        )
+    if not np.issubdtype(classes.dtype, np.integer) or classes.min() < 0:
+        raise ValueError(
+            f"Labels are integers from 0 on, got {classes.dtype} from {classes.min()} on."
+        )
+    return classes.astype(np.int64)
+
+
+def check_sequences(sequences: Sequence[str]) -> None:
+    """A ValueError unless there is at least one text, and no empty one."""
+    if isinstance(sequences, str) or len(sequences) == 0:
+        raise ValueError("Baselines need a list of at least one sequence, got one text or none.")
+    for number, sequence in enumerate(sequences):
+        if not isinstance(sequence, str) or not sequence:
+            kind = "an empty str" if sequence == "" else type(sequence).__name__
+            raise ValueError(f"A sequence is a str of one base or more, number {number} is {kind}.")

@@ -1,0 +1,173 @@
+"""Logistic regression on k-mer frequencies: which short words a sequence holds, not where."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .bases import UNKNOWN, check_examples, check_sequences, encode
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MAX_K = 10
+# bases that are counted at once: bounds memory, whatever the data
+CHUNK_BASES = 4_000_000
+# tried around `C` when there are validation rows
+FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
+
+
+class KmerLogisticRegression:
+    """Logistic regression on the square roots of k-mer frequencies.
+
+    Square roots keep the few frequent words from drowning the many rare ones, and give every
+    sequence the same Euclidean length, so short and long ones are on one scale.
+
+    Args:
+        k: length of the words.
+        both_strands: count a word and its reverse complement as one.
+        C: inverse strength of the L2 penalty; with validation rows, 0.01 to 100 times as much is
+            tried and the one with the lowest log loss there is kept as `C_`.
+
+    >>> model = KmerLogisticRegression(k=2).fit(["ACACAC", "GGCGGC", "CACACA"], [0, 1, 0])
+    >>> model.predict_proba(["ACACACA", "GGCGG"]).argmax(1)
+    array([0, 1])
+    """
+
+    def __init__(self, k: int = 6, both_strands: bool = True, C: float = 10.0):
+        if not 1 <= k <= MAX_K:
+            raise ValueError(f"k must be from 1 to {MAX_K}, got {k}.")
+        if not C > 0:
+            raise ValueError(f"C must be positive, got {C}.")
+        self.k = k
+        self.both_strands = both_strands
+        self.C = C
+
+    def fit(
+        self,
+        sequences: Sequence[str],
+        labels: Sequence[int],
+        validation: tuple[Sequence[str], Sequence[int]] | None = None,
+    ) -> "KmerLogisticRegression":
+        """Learn from texts and integer labels; `validation` holds texts and labels as well."""
+        classes = check_examples(sequences, labels)
+        if len(np.unique(classes)) < 2:
+            raise ValueError(f"Labels of two classes or more are needed, got only {classes[0]}.")
+        features = self._features(sequences)
+        self.num_labels_ = int(classes.max()) + 1
+        if validation is None:
+            self.C_ = self.C
+            self._model = self._regress(features, classes, self.C_)
+            return self
+        held_out = check_examples(*validation)
+        held_out_features = self._features(validation[0])
+        best = np.inf
+        for factor in FACTORS:
+            model = self._regress(features, classes, self.C * factor)
+            loss = _log_loss(self._spread(model, held_out_features), held_out)
+            if loss < best:
+                best, self.C_, self._model = loss, self.C * factor, model
+        return self
+
+    def predict_proba(self, sequences: Sequence[str]) -> np.ndarray:
+        """Probabilities in `(N, classes)`, column c for label c."""
+        if not hasattr(self, "_model"):
+            raise ValueError("KmerLogisticRegression predicts after fit, which was not called.")
+        check_sequences(sequences)
+        return self._spread(self._model, self._features(sequences))
+
+    def _features(self, sequences: Sequence[str]) -> "csr_array":
+        counts = count_kmers(sequences, self.k, self.both_strands)
+        totals = counts.sum(axis=1)
+        # a sequence shorter than k has no word: a row of zeros, hence the prior of the classes
+        counts.data = np.sqrt(
+            counts.data / np.repeat(np.maximum(totals, 1), np.diff(counts.indptr))
+        )
+        return counts
+
+    def _regress(self, features: "csr_array", classes: np.ndarray, strength: float):
+        try:
+            from sklearn.linear_model import LogisticRegression
+        except ImportError as error:
+            raise ImportError(
+                "KmerLogisticRegression needs scikit-learn: pip install hf-mixers[baselines]."
+            ) from error
+        return LogisticRegression(C=strength, max_iter=1000).fit(features, classes)
+
+    def _spread(self, model, features: "csr_array") -> np.ndarray:
+        """Probabilities with a column for labels that did not occur in training, too."""
+        probabilities = np.zeros((features.shape[0], self.num_labels_))
+        probabilities[:, model.classes_] = model.predict_proba(features)
+        return probabilities
+
+
+def count_kmers(sequences: Sequence[str], k: int, both_strands: bool = True) -> "csr_array":
+    """Counts of words of `k` bases in `(N, words)`; words with other letters are left out.
+
+    Words are in alphabetical order. With `both_strands` a word and its reverse complement share
+    the column of the one that comes first, and columns without a word are gone.
+
+    >>> count_kmers(["AACN", "GTT"], 2).toarray()[:, :2]  # AA or TT, AC or GT
+    array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    try:
+        from scipy.sparse import csr_array, vstack
+    except ImportError as error:
+        raise ImportError("k-mers need scipy: pip install hf-mixers[baselines].") from error
+
+    column = _columns(k, both_strands)
+    width = int(column.max()) + 1
+    parts = []
+    for chunk in _chunks(sequences):
+        keys = []
+        for row, sequence in enumerate(chunk):
+            keys.append(column[_words(encode(sequence), k)] + row * width)
+        cells, counts = np.unique(np.concatenate(keys), return_counts=True)
+        rows, columns = np.divmod(cells, width)
+        shape = (len(chunk), width)
+        parts.append(csr_array((counts.astype(np.float32), (rows, columns)), shape=shape))
+    return vstack(parts, format="csr")
+
+
+def _words(bases: np.ndarray, k: int) -> np.ndarray:
+    """The number of each word of k known bases, its letters being digits in base four."""
+    places = max(len(bases) - k + 1, 0)
+    number = np.zeros(places, np.int64)
+    is_known = np.ones(places, bool)
+    for shift in range(k):
+        letters = bases[shift : shift + places]
+        number = 4 * number + letters
+        is_known &= letters != UNKNOWN
+    return number[is_known]
+
+
+def _columns(k: int, both_strands: bool) -> np.ndarray:
+    """The column of every word."""
+    words = np.arange(4**k)
+    if not both_strands:
+        return words
+    turned, rest = np.zeros_like(words), words
+    for _ in range(k):
+        rest, letter = np.divmod(rest, 4)
+        turned = 4 * turned + 3 - letter
+    return np.unique(np.minimum(words, turned), return_inverse=True)[1]
+
+
+def _chunks(sequences: Sequence[str]) -> Iterator[list[str]]:
+    chunk, size = [], 0
+    for sequence in sequences:
+        if chunk and size + len(sequence) > CHUNK_BASES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(sequence)
+        size += len(sequence)
+    yield chunk
+
+
+def _log_loss(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Mean negative log probability; a label that training never saw costs a bounded amount."""
+    is_known = labels < probabilities.shape[1]
+    picked = np.zeros(len(labels))
+    picked[is_known] = probabilities[np.flatnonzero(is_known), labels[is_known]]
+    return float(-np.log(np.maximum(picked, 1e-12)).mean())

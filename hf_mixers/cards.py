@@ -1,0 +1,292 @@
+"""Model cards made from a run: every number in a card comes from the reports it is given."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from transformers import PreTrainedModel
+
+from .auto import FAMILIES
+from .environment import run_environment
+from .plots import metric_name
+
+# names of the Hub for metrics that have another one here
+HUB_METRICS = {"mcc": "matthews_correlation", "r2": "r_squared"}
+# entries of a flat report that are no metrics
+NO_METRICS = ("count", "confidence", "num_bootstrap", "seed", "tolerance", "threshold")
+
+
+def make_card(
+    model: PreTrainedModel,
+    *,
+    report: Mapping,
+    dataset_name: str,
+    task: str,
+    base_model: str | None = None,
+    training: Mapping | None = None,
+    baselines: Mapping[str, Mapping] | None = None,
+    plots: Mapping[str, str | Path] | Sequence[str | Path] | None = None,
+    license: str = "apache-2.0",
+    versions: Mapping | None = None,
+) -> ModelCard:
+    """The card of a trained model, with its results in the text and in the metadata.
+
+    Args:
+        report: what `classification_report` or `regression_report` gave on the test rows, or
+            plain numbers by name of the metric.
+        dataset_name: name of the data, on the Hub if it is there.
+        task: pipeline tag of the Hub, such as `text-classification` or `fill-mask`.
+        base_model: what the model was fine-tuned from.
+        training: settings of the run by name.
+        baselines: reports of other models on the same rows, by name.
+        plots: pictures that lie beside the card, as files or as files by caption.
+        versions: what `run_environment` gave where the model was trained, by default here.
+    """
+    training, baselines = dict(training or {}), dict(baselines or {})
+    versions = run_environment(training.get("seed")) if versions is None else versions
+    overall = _metrics(report)
+    if not overall:
+        raise ValueError(f"A card needs a report with metrics, got the keys {sorted(report)}.")
+    model_type = model.config.model_type
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag=task,
+        license=license,
+        tags=[model_type, "hf_mixers", "long-sequences"],
+        datasets=[_slug(dataset_name)],
+        base_model=base_model,
+        metrics=[HUB_METRICS.get(name, name) for name in overall],
+        model_name=f"{model_type}-{_slug(dataset_name.rpartition('/')[2])}",
+        eval_results=[
+            EvalResult(
+                task_type=task,
+                dataset_type=_slug(dataset_name),
+                dataset_name=dataset_name,
+                dataset_split="test",
+                metric_type=HUB_METRICS.get(name, name),
+                metric_name=metric_name(name),
+                metric_value=metric["value"],
+            )
+            for name, metric in overall.items()
+            if metric["value"] is not None
+        ],
+    )
+    sections = [
+        f"# {type(model).__name__} on {dataset_name}",
+        _describe(model, dataset_name, base_model),
+        "## Results",
+        _results(report, baselines),
+        *_by_length(report),
+        *_pictures(plots),
+        "## How to use",
+        _usage(model),
+        "## Training",
+        _settings(model, training, versions),
+        "## Limits",
+        _limits(model, report),
+    ]
+    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(sections) + "\n")
+
+
+def format_number(value: float | None) -> str:
+    """A number with three digits after the point, or three that count if it is small.
+
+    >>> format_number(0.93614), format_number(0.0012345), format_number(3), format_number(None)
+    ('0.936', '0.00123', '3', 'undefined')
+    """
+    if value is None:
+        return "undefined"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.1 else f"{value:.3g}"
+
+
+def _describe(model: PreTrainedModel, dataset_name: str, base_model: str | None) -> str:
+    config = model.config
+    start = f" It started from `{base_model}`." if base_model else ""
+    return (
+        f"A `{config.model_type}` model of the package hf_mixers with"
+        f" {model.num_parameters():,} parameters, {config.num_hidden_layers} blocks of width"
+        f" {config.hidden_size}, built for sequences of up to {config.max_position_embeddings:,}"
+        f" tokens, trained on {dataset_name}.{start} A sequence gets the same answer alone, padded"
+        " or batched with others."
+    )
+
+
+def _results(report: Mapping, baselines: Mapping[str, Mapping]) -> str:
+    overall = _metrics(report)
+    columns = {"this model": overall} | {name: _metrics(r) for name, r in baselines.items()}
+    names = list(overall)
+    table = _table(
+        ["", *(metric_name(name) for name in names)],
+        [
+            [model, *(_cell(metrics.get(name)) for name in names)]
+            for model, metrics in columns.items()
+        ],
+    )
+    count = f"Test rows: {report['count']:,}. " if "count" in report else ""
+    return f"{count}{_explain_intervals(report)}\n\n{table}".lstrip()
+
+
+def _explain_intervals(report: Mapping) -> str:
+    if not report.get("num_bootstrap"):
+        return ""
+    return (
+        f"In brackets: {100 * report['confidence']:g} % confidence intervals,"
+        f" {report['num_bootstrap']:,} bootstrap draws of the test rows."
+    )
+
+
+def _by_length(report: Mapping) -> Iterator[str]:
+    if not report.get("by_length"):
+        return
+    yield "### By length"
+    names = [name for name in _metrics(report) if name in report["by_length"][0]]
+    rows = [
+        [
+            f"{part['from_percentile']:g} to {part['to_percentile']:g}",
+            f"{part['min_length']:,} to {part['max_length']:,}",
+            f"{part['count']:,}",
+            *(_cell(part[name]) for name in names),
+        ]
+        for part in report["by_length"]
+    ]
+    yield _table(["percentile", "length", "rows", *(metric_name(name) for name in names)], rows)
+
+
+def _pictures(plots: Mapping | Sequence | None) -> Iterator[str]:
+    if not plots:
+        return
+    if not isinstance(plots, Mapping):
+        plots = {Path(path).stem.replace("_", " "): path for path in plots}
+    for caption, path in plots.items():
+        # a card is read far from the folders of the run
+        place = Path(path).name if Path(path).is_absolute() else Path(path).as_posix()
+        yield f"![{caption}]({place})"
+
+
+def _usage(model: PreTrainedModel) -> str:
+    auto, is_pair = _auto_class(model)
+    config = model.config
+    has_tokens = config.input_features is None
+    of_transformers = [auto] * (not is_pair) + ["AutoTokenizer"] * has_tokens
+    lines = ["import torch"]
+    if of_transformers:
+        lines.append(f"from transformers import {', '.join(of_transformers)}")
+    lines += ["", "import hf_mixers  # registers the Auto classes"]
+    if is_pair:
+        lines.append(f"from hf_mixers import {auto}")
+    lines += [
+        "",
+        'checkpoint = "."  # the folder of this card, or the name of its repository',
+        f"model = {auto}.from_pretrained(checkpoint).eval()",
+    ]
+    if has_tokens:
+        lines += [
+            "tokenizer = AutoTokenizer.from_pretrained(checkpoint)",
+            'inputs = tokenizer(["ACGTACGTAC", "GATTACA"], padding=True, return_tensors="pt")',
+        ]
+    else:
+        lines.append(f'inputs = {{"input_values": torch.randn(2, 10, {config.input_features})}}')
+    if is_pair:
+        lines.append('inputs |= {f"{name}_2": value for name, value in inputs.items()}')
+        if config.num_tasks is not None:
+            lines.append('inputs["task_ids"] = torch.tensor([0, 0])')
+    field = "last_hidden_state" if auto == "AutoModel" else "logits"
+    lines += [
+        "with torch.no_grad():",
+        f"    output = model(**inputs).{field}",
+        "print(output.shape)",
+    ]
+    return "```python\n" + "\n".join(lines) + "\n```"
+
+
+def _auto_class(model: PreTrainedModel) -> tuple[str, bool]:
+    """The Auto class that loads a model, and whether it is one of this package."""
+    family = FAMILIES.get(model.config.model_type)
+    if family is None:
+        raise ValueError(
+            f"Cards are for {', '.join(FAMILIES)}, got model_type={model.config.model_type!r}."
+        )
+    if isinstance(model, family.sequence_pair_classification):
+        return "AutoModelForSequencePairClassification", True
+    found = [auto.__name__ for auto, kind in family.auto_classes().items() if type(model) is kind]
+    if not found:
+        raise ValueError(f"Cards are for models with an Auto class, got {type(model).__name__}.")
+    # masked models have two; the last one says what they do
+    return found[-1], False
+
+
+def _settings(model: PreTrainedModel, training: Mapping, versions: Mapping) -> str:
+    rows = [["parameters", f"{model.num_parameters():,}"]]
+    rows += [[name.replace("_", " "), _show(value)] for name, value in training.items()]
+    if "seed" not in training and versions.get("seed") is not None:
+        rows.append(["seed", _show(versions["seed"])])
+    rows += [[name, _show(value)] for name, value in versions.get("machine", {}).items()]
+    rows += [[name, _show(value)] for name, value in versions.get("versions", {}).items()]
+    return _table(["setting", "value"], rows)
+
+
+def _limits(model: PreTrainedModel, report: Mapping) -> str:
+    points = []
+    if report.get("by_length"):
+        low = min(part["min_length"] for part in report["by_length"])
+        high = max(part["max_length"] for part in report["by_length"])
+        points.append(
+            f"Measured on sequences of {low:,} to {high:,} tokens; nothing is known beyond."
+        )
+    points.append(
+        f"Built for up to {model.config.max_position_embeddings:,} tokens; the ends of longer"
+        " sequences may not hear each other."
+    )
+    if report.get("confusion_matrix"):
+        counts = [sum(row) for row in report["confusion_matrix"]]
+        names = report.get("class_names") or range(len(counts))
+        shares = ", ".join(f"{name} {n:,}" for name, n in zip(names, counts, strict=True))
+        points.append(
+            f"It always answers with one of the classes it was trained on (test rows: {shares})."
+        )
+    if report.get("num_bootstrap"):
+        points.append(
+            "Intervals tell the chance in the choice of test rows, not that of another training"
+            " run, nor of data from elsewhere; without a wrong row they have no width, however few"
+            " the rows."
+        )
+    return "\n".join(f"- {point}" for point in points)
+
+
+def _metrics(report: Mapping) -> dict[str, dict]:
+    """Metrics by name, each with a value and maybe an interval."""
+    found = {}
+    for name, metric in report.get("overall", report).items():
+        if isinstance(metric, Mapping):
+            found[name] = dict(metric)
+        elif isinstance(metric, (int, float)) and name not in NO_METRICS:
+            found[name] = {"value": metric}
+    return found
+
+
+def _cell(metric: Mapping | None) -> str:
+    if metric is None:
+        return ""
+    value = format_number(metric["value"])
+    if metric.get("low") is None:
+        return value
+    return f"{value} [{format_number(metric['low'])}, {format_number(metric['high'])}]"
+
+
+def _show(value) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_show, value))
+    # a bar would end the cell of the table
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w./-]+", "-", name).strip("-")

@@ -1,0 +1,1 @@
+"""A folder of its own, named after its file, because `evaluate` looks for metrics in this way."""
