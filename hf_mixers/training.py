@@ -84,6 +84,8 @@ class MixerTrainer(Trainer):
                 if hasattr(part, "set_epoch"):
                     sampler.on_set_epoch(part.set_epoch)
         collator = self.data_collator
+        if not shuffle and hasattr(collator, "for_evaluation"):
+            collator = collator.for_evaluation()
         if hasattr(dataset, "remove_columns"):
             dataset = self._remove_unused_columns(dataset, description=description)
         else:
@@ -93,7 +95,7 @@ class MixerTrainer(Trainer):
             batch_sampler=sampler,
             collate_fn=collator,
             num_workers=self.args.dataloader_num_workers,
-            pin_memory=self.args.dataloader_pin_memory,
+            pin_memory=self.args.dataloader_pin_memory and self.args.device.type != "cpu",
             prefetch_factor=self.args.dataloader_prefetch_factor,
             persistent_workers=self.args.dataloader_persistent_workers,
         )

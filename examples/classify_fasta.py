@@ -1,0 +1,52 @@
+"""Classify the sequences of a FASTA file with a trained model, through the standard pipeline.
+
+python examples/classify_fasta.py --model runs/genes --fasta examples/genes.fa --output answers.csv
+"""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tqdm.auto import tqdm
+from transformers import HfArgumentParser, pipeline
+
+import hf_mixers  # noqa: F401  (registers the Auto classes)
+from hf_mixers.data import load_sequences
+from hf_mixers.runs import write_table
+
+
+@dataclass
+class Options:
+    """Model, sequences and where the answers go."""
+
+    model: str = field(metadata={"help": "Folder or Hub name of a sequence classifier."})
+    fasta: list[str] = field(metadata={"help": "FASTA files, folders or globs, plain or gzip."})
+    output: str | None = field(default=None, metadata={"help": "CSV file for all answers."})
+    batch_size: int = field(default=8, metadata={"help": "Sequences of a batch."})
+    show: int = field(default=10, metadata={"help": "Answers to print."})
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    (options,) = HfArgumentParser(Options).parse_args_into_dataclasses(arguments)
+    records = load_sequences(options.fasta)
+    classify = pipeline("text-classification", options.model)
+    sequences = (record["sequence"] for record in records)
+    answers = list(
+        tqdm(classify(sequences, batch_size=options.batch_size), "classify", total=len(records))
+    )
+    for record, answer in zip(records, answers[: options.show], strict=False):
+        print(f"{record['id']}\t{record['length']}\t{answer['label']}\t{answer['score']:.4f}")
+    if options.output:
+        columns = {
+            "id": records["id"],
+            "length": records["length"],
+            "label": [answer["label"] for answer in answers],
+            "score": [round(answer["score"], 6) for answer in answers],
+        }
+        write_table(Path(options.output), columns)
+        print(f"All {len(answers)} answers are in {options.output}")
+    return answers
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

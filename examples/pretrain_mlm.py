@@ -1,0 +1,193 @@
+"""Pre-train a model of DNA by masked language modelling on genomes in FASTA files.
+
+    python examples/pretrain_mlm.py --genomes genomes.fa.gz --held_out NC_000962.3 --output_dir
+    runs/mlm
+
+Windows of random length are cut from random places, 30% of their bases are chosen, and the model
+guesses them. Held-out records are never trained on; the model is scored on windows of them, beside
+the frequency of bases and a Markov model that looks at bases on both sides. Without --genomes, the
+genes that come with the package are used, with the test species held out.
+`finetune_classification.py --checkpoint` takes the result.
+"""
+
+import json
+import math
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from transformers import HfArgumentParser, set_seed
+
+from hf_mixers import FAMILIES, DnaTokenizer
+from hf_mixers.baselines import MarkovBaseline
+from hf_mixers.data import (
+    FlatCollator,
+    GenomeWindows,
+    MaskedLMCollator,
+    load_embedded,
+    record_names,
+)
+from hf_mixers.runs import parse_resume, print_overall, write_run
+from hf_mixers.training import MixerTrainer, MixerTrainingArguments
+
+
+@dataclass
+class Options:
+    """Genomes, windows and model."""
+
+    genomes: list[str] | None = field(
+        default=None, metadata={"help": "FASTA files, folders or globs, plain or gzip."}
+    )
+    held_out: list[str] | None = field(
+        default=None, metadata={"help": "Records for evaluation only; default: the shortest."}
+    )
+    window: list[int] = field(
+        default_factory=lambda: [200, 4000], metadata={"help": "Shortest and longest window."}
+    )
+    num_windows: int = field(default=10_000, metadata={"help": "Training windows of an epoch."})
+    num_eval_windows: int = field(default=500, metadata={"help": "Windows for evaluation."})
+    mask_probability: float = field(default=0.3, metadata={"help": "Share of bases to guess."})
+    reverse_complement: bool = field(
+        default=True, metadata={"help": "Cut half of the windows from the other strand."}
+    )
+    family: str = field(default="chordmixer", metadata={"help": "Family of the model."})
+    settings: str = field(
+        default='{"track_size": 16, "intermediate_size": 128, "pre_norm": "layer"}',
+        metadata={"help": 'JSON of config fields, such as {"decoder_type": "chordmixer"}.'},
+    )
+    markov_order: int = field(
+        default=5, metadata={"help": "Bases on either side that the Markov baseline looks at."}
+    )
+    smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
+
+
+@dataclass
+class Arguments(MixerTrainingArguments):
+    """Arguments of the Trainer, with defaults for this script."""
+
+    output_dir: str | None = field(default="runs/mlm")
+    num_train_epochs: float = field(default=10)
+    learning_rate: float = field(default=2e-3)
+    lr_scheduler_type: str = field(default="cosine")
+    warmup_steps: float = field(default=0.05)
+    eval_strategy: str = field(default="epoch")
+    save_strategy: str = field(default="epoch")
+    save_total_limit: int = field(default=2)
+    logging_steps: float = field(default=50)
+    report_to: str = field(default="none")
+
+
+def main(arguments: list[str] | None = None) -> dict:
+    options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
+        arguments
+    )
+    set_seed(training.seed)
+    if options.smoke:
+        options.num_windows, options.num_eval_windows, options.window = 40, 10, [100, 400]
+        training.num_train_epochs, options.markov_order = 1, 2
+    with tempfile.TemporaryDirectory() as folder:
+        files, held_out, name = find_genomes(options, Path(folder))
+        return run(options, training, files, held_out, name)
+
+
+def run(options: Options, training: Arguments, files, held_out: list[str], name: str) -> dict:
+    """Train, score next to the baselines, write the results."""
+    tokenizer = DnaTokenizer()
+    settings = {"max_unknown": 0.1, "length": tuple(options.window)}
+    train = GenomeWindows(
+        files,
+        tokenizer,
+        num_windows=options.num_windows,
+        exclude=held_out,
+        seed=training.seed,
+        reverse_complement=options.reverse_complement,
+        **settings,
+    )
+    evaluation = GenomeWindows(
+        files,
+        tokenizer,
+        num_windows=options.num_eval_windows,
+        records=held_out,
+        seed=training.seed + 1,
+        **settings,
+    )
+    family = FAMILIES[options.family]
+    fields = {"max_position_embeddings": options.window[1], **json.loads(options.settings)}
+    model = family.masked_lm(family.config(vocab_size=len(tokenizer), **fields))
+    print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
+    collator = MaskedLMCollator(
+        FlatCollator(), tokenizer, options.mask_probability, seed=training.seed
+    )
+    trainer = MixerTrainer(
+        model,
+        training,
+        train_dataset=train,
+        eval_dataset=evaluation,
+        data_collator=collator,
+        compute_metrics=lambda p: {"accuracy": float((p.predictions == p.label_ids).mean())},
+        preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1),
+        processing_class=tokenizer,
+    )
+    trainer.train(resume_from_checkpoint=parse_resume(training))
+    scores = trainer.evaluate()
+    own = {
+        "accuracy": scores["eval_accuracy"],
+        "perplexity": math.exp(scores["eval_loss"]),
+    }
+    reports = {"model": own} | score_baselines(options, train, trainer)
+    results = write_run(
+        trainer,
+        reports,
+        options=[options],
+        dataset_name=name,
+        task="fill-mask",
+        tokenizer=tokenizer,
+    )
+    print_overall(reports)
+    print(f"Everything is in {training.output_dir}/", flush=True)
+    return results
+
+
+def find_genomes(options: Options, folder: Path) -> tuple[list[str], list[str], str]:
+    """FASTA files, names of the held-out records, and what to call the data."""
+    if options.genomes is None:
+        path = folder / "genes.fa"
+        genes = load_embedded()
+        with open(path, "w") as file:
+            file.writelines(
+                f">{i}\n{s}\n" for i, s in zip(genes["id"], genes["sequence"], strict=True)
+            )
+        test = [
+            i for i, part in zip(genes["id"], genes["split_species"], strict=True) if part == "test"
+        ]
+        return [str(path)], test, "clostridium_mycoplasma"
+    records = record_names(options.genomes)
+    held_out = options.held_out or [min(records, key=lambda record: record[1])[0]]
+    total = sum(length for _, length in records)
+    print(f"{len(records)} records, {total:,} bases; held out: {', '.join(held_out)}", flush=True)
+    if len(held_out) == len(records):
+        raise SystemExit("Hold out some records, not all: nothing is left to train on.")
+    return options.genomes, held_out, ", ".join(Path(file).name for file in options.genomes)
+
+
+def score_baselines(options: Options, train: GenomeWindows, trainer: MixerTrainer) -> dict:
+    """Frequency of bases and two-sided Markov model on the very positions that the model guessed."""
+    windows = [train[i]["input_ids"] for i in range(len(train))]
+    ids, labels = [], []
+    for batch in trainer.get_eval_dataloader():
+        boundaries = batch["cu_seq_lens_q"][1:-1].tolist()
+        ids += np.split(batch["input_ids"][0].cpu().numpy(), boundaries)
+        labels += np.split(batch["labels"][0].cpu().numpy(), boundaries)
+    return {
+        name: MarkovBaseline(order).fit(windows).score(ids, labels)
+        for name, order in {
+            "base frequency": 0,
+            f"Markov, {options.markov_order} bases each side": options.markov_order,
+        }.items()
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,115 @@
+"""What a training run leaves behind: model, card, metrics, predictions and plots in one folder."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+
+from .cards import make_card
+from .environment import run_environment
+from .plots import plot_history
+
+# settings of the Trainer that a reader of the card asks for
+_SETTINGS = (
+    "learning_rate",
+    "lr_scheduler_type",
+    "num_train_epochs",
+    "max_steps",
+    "train_token_budget",
+    "gradient_accumulation_steps",
+    "weight_decay",
+    "max_grad_norm",
+    "seed",
+)
+
+
+def write_run(
+    trainer: Trainer,
+    reports: Mapping[str, Mapping],
+    *,
+    options: Sequence[Any],
+    dataset_name: str,
+    task: str,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    base_model: str | None = None,
+    plots: Sequence[str] = (),
+) -> dict:
+    """Write a trained model with its card, its metrics and the curves of training; return these.
+
+    Args:
+        reports: Results on the test rows: those of the model under `model`, then of baselines.
+        options: Dataclasses with the settings of the script, besides those of the Trainer.
+        plots: Further pictures that lie in the output folder.
+    """
+    folder = Path(trainer.args.output_dir)
+    history = trainer.state.log_history
+    plot_history(history, folder / "history.png")
+    environment = run_environment(trainer.args.seed)
+    results = {
+        "test": dict(reports),
+        "history": history,
+        "options": {type(part).__name__: asdict(part) for part in options},
+        "training": trainer.args.to_dict(),
+        "config": trainer.model.config.to_diff_dict(),
+        "parameters": trainer.model.num_parameters(),
+        "environment": environment,
+    }
+    write_json(folder / "metrics.json", results)
+    trainer.save_model()
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
+    card = make_card(
+        trainer.model,
+        report=reports["model"],
+        dataset_name=dataset_name,
+        task=task,
+        base_model=base_model,
+        training={name: value for name, value in settings.items() if value is not None},
+        baselines={name: report for name, report in reports.items() if name != "model"},
+        plots=[*plots, "history.png"],
+        versions=environment,
+    )
+    card.save(folder / "README.md")
+    return results
+
+
+def parse_resume(arguments: TrainingArguments) -> str | bool | None:
+    """`resume_from_checkpoint` as a folder, or as true for the last one in the output folder."""
+    given = arguments.resume_from_checkpoint
+    if isinstance(given, str) and given.lower() in ("true", "false"):
+        return given.lower() == "true"
+    return given
+
+
+def write_json(path: Path, content: Any) -> None:
+    """JSON for reading, with text in place of what JSON does not know."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+def write_table(path: Path, columns: Mapping[str, Sequence]) -> None:
+    """A CSV file with one column per name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def print_overall(reports: Mapping[str, Mapping]) -> None:
+    """One line per model with its metrics."""
+    for name, report in reports.items():
+        overall = report.get("overall", report)
+        values = {
+            key: metric["value"] if isinstance(metric, Mapping) else metric
+            for key, metric in overall.items()
+        }
+        text = ", ".join(
+            f"{key} {value:.4f}" for key, value in values.items() if isinstance(value, float)
+        )
+        print(f"{name}: {text}", flush=True)

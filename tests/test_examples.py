@@ -1,0 +1,159 @@
+"""Every example explains itself, runs in seconds with --smoke, and leaves what it promises."""
+
+import csv
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, pipeline
+
+from .families import every_family
+
+FOLDER = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+
+
+def load(name: str):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    # the Trainer pickles its arguments, whose class must be found again
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_help_names_every_option(script, capsys):
+    with pytest.raises(SystemExit) as stop:
+        load(script.stem).main(["--help"])
+    assert stop.value.code == 0
+    assert "--" in capsys.readouterr().out
+
+
+def check_run(folder: Path, results: dict):
+    """What every training example leaves behind."""
+    assert (
+        json.loads((folder / "metrics.json").read_text())["test"].keys() == results["test"].keys()
+    )
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.library_name == "transformers"
+    assert (folder / "history.png").stat().st_size > 1000
+    assert results["environment"]["versions"]["torch"]
+
+
+@every_family
+def test_classification_smoke_run_leaves_a_model_that_a_pipeline_loads(row, tmp_path, quiet):
+    script = load("finetune_classification")
+    settings = json.dumps({**row.small, "max_position_embeddings": 12_189})
+    results = script.main(
+        ["--smoke", "--output_dir", str(tmp_path), "--family", row.name, "--settings", settings]
+    )
+    check_run(tmp_path, results)
+    with open(tmp_path / "predictions.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == results["test"]["model"]["count"]
+    assert float(rows[0]["score_Clostridium"]) + float(
+        rows[0]["score_Mycoplasma"]
+    ) == pytest.approx(1, abs=1e-4)
+    assert set(results["test"]) == {"model", "kmer"}
+    answers = load("classify_fasta").main(
+        ["--model", str(tmp_path), "--fasta", str(FOLDER / "genes.fa")]
+    )
+    assert len(answers) == 12
+    assert {answer["label"] for answer in answers} <= {"Clostridium", "Mycoplasma"}
+
+
+@every_family
+def test_pretraining_smoke_run_can_be_fine_tuned_and_probed(row, tmp_path, quiet):
+    script = load("pretrain_mlm")
+    settings = json.dumps({**row.small, "max_position_embeddings": 400})
+    results = script.main(
+        [
+            "--smoke",
+            "--output_dir",
+            str(tmp_path / "mlm"),
+            "--family",
+            row.name,
+            "--settings",
+            settings,
+        ]
+    )
+    check_run(tmp_path / "mlm", results)
+    assert results["test"]["model"]["perplexity"] > 1
+    assert "base frequency" in results["test"]
+    guess = pipeline("fill-mask", str(tmp_path / "mlm"))("ACG[MASK]ACG", top_k=2)
+    assert len(guess) == 2
+    pretrained = AutoModelForMaskedLM.from_pretrained(tmp_path / "mlm")
+    for frozen in ("true", "false"):
+        folder = tmp_path / f"tuned-{frozen}"
+        load("finetune_classification").main(
+            [
+                "--smoke",
+                "--output_dir",
+                str(folder),
+                "--checkpoint",
+                str(tmp_path / "mlm"),
+                "--frozen",
+                frozen,
+                "--baselines",
+                "none",
+                "--train_fraction",
+                "0.5",
+            ]
+        )
+        tuned = AutoModelForSequenceClassification.from_pretrained(folder)
+        same = [
+            bool((a == b).all())
+            for a, b in zip(tuned.model.parameters(), pretrained.model.parameters(), strict=True)
+        ]
+        assert all(same) == (frozen == "true")
+
+
+@every_family
+def test_adding_problem_smoke_run(row, tmp_path, quiet):
+    results = load("adding_problem").main(
+        ["--smoke", "--output_dir", str(tmp_path), "--family", row.name]
+    )
+    check_run(tmp_path, results)
+    assert (tmp_path / "scatter.png").exists()
+    assert set(results["test"]) == {"model", "always 0.5"}
+
+
+def test_own_data_are_read_split_and_scored(tmp_path, quiet):
+    for number, name in enumerate(("cats", "dogs")):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        with open(tmp_path / "data" / name / "genes.fa", "w") as file:
+            for i in range(60):
+                file.write(f">{name}{i}\n{'ACGT'[number] * (20 + i)}{'ACGT' * 5}\n")
+    results = load("finetune_classification").main(
+        [
+            "--data",
+            str(tmp_path / "data"),
+            "--label_from",
+            "folder",
+            "--num_train_epochs",
+            "4",
+            "--output_dir",
+            str(tmp_path / "run"),
+            "--baselines",
+            "none",
+            "--class_weights",
+            "true",
+            "--settings",
+            '{"track_size": 4, "intermediate_size": 16, "pre_norm": "layer"}',
+            "--reverse_complement",
+            "true",
+            "--train_token_budget",
+            "512",
+        ]
+    )
+    assert results["test"]["model"]["overall"]["accuracy"]["value"] > 0.9
+    assert results["test"]["model"]["count"] == 18
