@@ -1,7 +1,7 @@
 """Pre-train a model of DNA by masked language modelling on genomes in FASTA files.
 
-    python examples/pretrain_mlm.py --genomes genomes.fa.gz --held_out NC_000962.3 --output_dir
-    runs/mlm
+    python examples/pretrain_mlm.py --genomes genomes.fa.gz --held_out NC_000962.3 \
+        --output_dir runs/mlm
 
 Windows of random length are cut from random places, 30% of their bases are chosen, and the model
 guesses them. Held-out records are never trained on; the model is scored on windows of them, beside
@@ -173,7 +173,7 @@ def find_genomes(options: Options, folder: Path) -> tuple[list[str], list[str], 
 
 
 def score_baselines(options: Options, train: GenomeWindows, trainer: MixerTrainer) -> dict:
-    """Frequency of bases and two-sided Markov model on the very positions that the model guessed."""
+    """Base frequency and two-sided Markov model at the positions that the model guessed."""
     windows = [train[i]["input_ids"] for i in range(len(train))]
     ids, labels = [], []
     for batch in trainer.get_eval_dataloader():
