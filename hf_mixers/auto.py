@@ -81,20 +81,17 @@ class AutoModelForSequencePairClassification:
     def from_pretrained(name_or_path: str, *args, **kwargs) -> PreTrainedModel:
         config = kwargs.pop("config", None)
         if config is None:
-            hub = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
-            config = AutoConfig.from_pretrained(name_or_path, **hub)
+            # settings of the config are taken out of kwargs; where files come from, both need
+            places = {key: kwargs[key] for key in PLACES if key in kwargs}
+            config, kwargs = AutoConfig.from_pretrained(
+                name_or_path, return_unused_kwargs=True, **kwargs
+            )
+            kwargs |= places
         return _pair_class(config).from_pretrained(name_or_path, *args, config=config, **kwargs)
 
 
 # arguments of from_pretrained that say where files come from
-HUB_ARGUMENTS = (
-    "cache_dir",
-    "force_download",
-    "local_files_only",
-    "revision",
-    "subfolder",
-    "token",
-)
+PLACES = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
 def _pair_class(config: PreTrainedConfig) -> type[PreTrainedModel]:

@@ -59,7 +59,10 @@ def read_state_dict(path: Path) -> StateDict:
             f"A checkpoint ends in .safetensors, .pt, .pth, .bin or .ckpt, got {path.name}."
         )
     loaded = torch.load(path, map_location="cpu", weights_only=True)
-    loaded = loaded.get("state_dict", loaded)
+    if isinstance(loaded, dict):
+        loaded = loaded.get("state_dict", loaded)
+    if not isinstance(loaded, dict):
+        raise ValueError(f"{path.name} holds a {type(loaded).__name__}, needed is a state dict.")
     if not all(torch.is_tensor(value) for value in loaded.values()):
         raise ValueError(f"{path.name} holds more than the tensors of a state dict.")
     return loaded
@@ -88,6 +91,8 @@ def convert_chordmixer(
             "norm",
         },
     )
+    if stated.get("decoder", "linear") != "linear":
+        raise ValueError(f"decoder must be 'linear', got {stated['decoder']!r}.")
     is_linear = "embedding.bias" in state or "linear.bias" in state
     is_pair = "decoder.2.weight" in state
     embedding = "model.embed_values" if is_linear else "model.embed_tokens"
@@ -231,6 +236,8 @@ def _rename(state: StateDict, rules: list[tuple[str, str]]) -> StateDict:
         new = key
         for pattern, replacement in rules:
             new = re.sub(f"^{pattern}", replacement, new)
+        if new in renamed:
+            raise ValueError(f"Two weights of the checkpoint are {new}, one of them is {key}.")
         renamed[new] = value
     return renamed
 
@@ -245,10 +252,16 @@ def _block_fields(state: StateDict, prefix: str, track_size: int) -> dict[str, i
         raise ValueError(
             f"track_size must divide the width of the weights, {width}, got {track_size}."
         )
+    num_tracks, num_blocks = width // track_size, max(numbers) + 1
+    if num_tracks not in (num_blocks, num_blocks + 1):
+        raise ValueError(
+            f"{num_blocks} blocks go with {num_blocks} or {num_blocks + 1} tracks, but "
+            f"track_size={track_size} makes {num_tracks} of the width {width}."
+        )
     return {
         "track_size": track_size,
-        "num_tracks": width // track_size,
-        "num_hidden_layers": max(numbers) + 1,
+        "num_tracks": num_tracks,
+        "num_hidden_layers": num_blocks,
         "intermediate_size": intermediate_size,
     }
 

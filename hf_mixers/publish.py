@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from .auto import FAMILIES, Family
+from .models.tokenization_table import TableTokenizer
 
 
 def save_with_code(
@@ -26,15 +27,17 @@ def save_with_code(
 ) -> Path:
     """Save model, tokenizer and card with the source files that they need; return the folder."""
     folder = Path(folder)
-    family = FAMILIES[model.config.model_type]
+    family = _family_of(model)
     model.save_pretrained(folder)
     _set_auto_map(folder / "config.json", _model_map(family))
     _copy_code(folder, family.config, *family.model_classes())
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
-        names = [_reference(type(tokenizer)), None]
-        _set_auto_map(folder / "tokenizer_config.json", {"AutoTokenizer": names})
-        _copy_code(folder, type(tokenizer))
+        # tokenizers of transformers itself need no code
+        if isinstance(tokenizer, TableTokenizer):
+            names = [_reference(type(tokenizer)), None]
+            _set_auto_map(folder / "tokenizer_config.json", {"AutoTokenizer": names})
+            _copy_code(folder, type(tokenizer))
     if card is not None:
         card.save(folder / "README.md")
     return folder
@@ -62,6 +65,16 @@ def push_with_code(
             repo_id=repo_id, folder_path=folder, revision=revision, commit_message=commit_message
         )
     return commit.commit_url
+
+
+def _family_of(model: PreTrainedModel) -> Family:
+    for family in FAMILIES.values():
+        if type(model) in family.model_classes():
+            return family
+    raise ValueError(
+        f"Code is published with models of {', '.join(FAMILIES)} as they come from this package, "
+        f"got {type(model).__name__}."
+    )
 
 
 def _model_map(family: Family) -> dict[str, str]:

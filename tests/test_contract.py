@@ -77,11 +77,9 @@ def test_unknown_fields_are_warned_of_with_a_suggestion(row, caplog):
         ({"intermediate_size": 0}, "intermediate_size must be at least 1, got 0"),
         ({"intermediate_size": 1.5}, "intermediate_size"),
         ({"hidden_dropout_prob": 1.0}, r"must lie in \[0, 1\), got 1.0"),
-        ({"class_weights": [1.0]}, r"one weight per label \(2\), got 1"),
-        (
-            {"class_weights": [1.0], "num_labels": 1, "problem_type": "regression"},
-            "no meaning with problem_type='regression'",
-        ),
+        ({"problem_type": "binary"}, "problem_type must be one of regression, .* got 'binary'"),
+        ({"pad_token_id": 20}, "pad_token_id must be below vocab_size=20, got 20"),
+        ({"num_tasks": 3, "num_labels": 1}, "num_tasks with one label needs problem_type"),
         ({"tie_word_embeddings": True, "input_features": 2}, "tie_word_embeddings needs token"),
     ],
 )

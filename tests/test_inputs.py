@@ -5,7 +5,7 @@ import torch
 
 from .families import ROWS, every_family, random_ids
 
-IDS = random_ids(2, 5)
+IDS = torch.tensor([[5, 6, 7, 8, 5], [8, 7, 7, 6, 5]])
 ONES = torch.ones(2, 5, dtype=torch.long)
 
 BAD = {
@@ -42,7 +42,7 @@ BAD = {
     ),
     "an additive mask": (
         {"input_ids": IDS, "attention_mask": ONES * 2},
-        "must hold only 0 and 1, got values like 2",
+        "must hold only 0 and 1, got 2",
     ),
     "mask and boundaries": (
         {
@@ -83,6 +83,18 @@ BAD = {
     "positions without boundaries": (
         {"input_ids": IDS, "position_ids": torch.arange(5)[None]},
         "position_ids does not say where sequences end",
+    ),
+    "a misspelt argument": (
+        {"input_ids": IDS, "attention_masks": ONES},
+        "attention_masks is no argument of this model, did you mean attention_mask",
+    ),
+    "boundaries by another name": (
+        {"input_ids": IDS[:1], "cu_seq_lens_k": torch.tensor([0, 5])},
+        "cu_seq_lens_k does not say where sequences end",
+    ),
+    "boundaries of truth values": (
+        {"input_ids": IDS[:1], "cu_seq_lens_q": torch.tensor([False, True])},
+        "must be a vector of integers",
     ),
     "sequence numbers without boundaries": (
         {"input_ids": IDS, "seq_idx": ONES},
@@ -131,8 +143,8 @@ def test_a_longer_sequence_than_built_for_runs_and_warns_once(row, caplog):
     logging.get_logger("hf_mixers.models.modeling_mixer").warning_once.cache_clear()
     logging.enable_propagation()
     try:
-        for _ in range(2):
-            assert model(random_ids(1, 20)).last_hidden_state.shape[1] == 20
+        for length in (20, 21, 20):
+            assert model(random_ids(1, length)).last_hidden_state.shape[1] == length
     finally:
         logging.disable_propagation()
     warnings = [r for r in caplog.records if "longer than the 8" in r.message]
@@ -147,6 +159,8 @@ def test_labels_of_another_shape_are_refused(row):
         row.build("sequence_classification")(IDS, labels=torch.tensor([0, 1, 1]))
     with pytest.raises(ValueError, match=r"multi_label_classification must have shape \(2, 3\)"):
         row.build("sequence_classification", num_labels=3)(IDS, labels=torch.zeros(2))
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.1, or be -100 .* got 0 to 2"):
+        row.build("sequence_classification")(IDS, labels=torch.tensor([0, 2]))
 
 
 @every_family
@@ -163,6 +177,12 @@ def test_pairs_must_match(row):
         model(IDS, inputs_embeds_2=torch.zeros(2, 5, width))
     with pytest.raises(ValueError, match="row 0 of attention_mask_2 is all 0"):
         model(IDS, input_ids_2=IDS, attention_mask_2=ONES * 0)
+    with pytest.raises(ValueError, match=r"input_ids_2 must lie in 0\.\.19"):
+        model(IDS, input_ids_2=IDS + 15)
+    with pytest.raises(ValueError, match="attention_mask2 is no argument .* attention_mask_2?"):
+        model(IDS, input_ids_2=IDS, attention_mask2=ONES)
+    with pytest.raises(ValueError, match="position_ids_2 does not say where sequences end"):
+        model(IDS, input_ids_2=IDS, position_ids_2=ONES)
     with pytest.raises(ValueError, match="num_tasks=None takes no task_ids"):
         model(IDS, input_ids_2=IDS, task_ids=torch.tensor([0, 1]))
 

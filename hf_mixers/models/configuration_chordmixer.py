@@ -64,17 +64,21 @@ class ChordMixerConfig(MixerConfig):
             self.num_hidden_layers = needed
         if self.num_tracks is None:
             self.num_tracks = needed + 1
-        width = kwargs.pop("hidden_size", None)
-        if width not in (None, self.hidden_size):
-            raise ValueError(
-                f"hidden_size is num_tracks * track_size = {self.num_tracks} * {self.track_size} = "
-                f"{self.hidden_size}, got {width}: set track_size instead."
-            )
+        if (width := kwargs.pop("hidden_size", None)) is not None:
+            self.hidden_size = width
         super().__post_init__(**kwargs)
 
     @property
     def hidden_size(self) -> int:
         return self.num_tracks * self.track_size
+
+    @hidden_size.setter
+    def hidden_size(self, value: int):
+        if value != self.hidden_size:
+            raise ValueError(
+                f"hidden_size is num_tracks * track_size = {self.num_tracks} * {self.track_size} = "
+                f"{self.hidden_size}, got {value}: set track_size instead."
+            )
 
     @property
     def decoder_hidden_size(self) -> int:

@@ -10,6 +10,8 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
+PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
+
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {
     "attn_implementation",
@@ -51,7 +53,8 @@ class MixerConfig(PreTrainedConfig):
             (multi-label).
         num_tasks: Sequence pairs only: the head has `num_labels` outputs per task and `task_ids`
             choose.
-        initializer_range: Standard deviation of new embeddings; linear layers start Xavier-uniform.
+        initializer_range: Standard deviation of new embeddings, by default 1, or hidden_size^-0.5
+            where they are tied to the output; linear layers start Xavier-uniform.
     """
 
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
@@ -67,7 +70,7 @@ class MixerConfig(PreTrainedConfig):
     classifier_dropout: float | int = 0.0
     class_weights: list[float | int] | None = None
     num_tasks: int | None = None
-    initializer_range: float | int = 1.0
+    initializer_range: float | int | None = None
     pad_token_id: int | None = 0
     bos_token_id: int | None = None
     eos_token_id: int | None = None
@@ -78,11 +81,29 @@ class MixerConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         self._warn_of_unknown(kwargs)
+        if type(self).__module__.startswith("hf_mixers."):
+            # names code that lies beside a checkpoint; the package's own is used, and a copy saved
+            # from here has none beside it
+            kwargs.pop("auto_map", None)
+        if self.initializer_range is None:
+            self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         super().__post_init__(**kwargs)
 
     def skipped_length(self, index: int) -> int:
         """Block `index` acts only on sequences longer than this."""
         return 0
+
+    def check_class_weights(self) -> None:
+        """What a head with classes checks: a checkpoint may be loaded for other classes."""
+        if self.class_weights is None:
+            return
+        if self.problem_type == "regression" or (self.num_labels == 1 and not self.problem_type):
+            raise ValueError("class_weights have no meaning for a regression.")
+        if len(self.class_weights) != self.num_labels:
+            raise ValueError(
+                f"class_weights must hold one weight per label ({self.num_labels}), got "
+                f"{len(self.class_weights)}."
+            )
 
     def _warn_of_unknown(self, kwargs: dict) -> None:
         known = {field.name for field in fields(self)}
@@ -115,14 +136,20 @@ class MixerConfig(PreTrainedConfig):
 
     def validate_heads(self):
         """Part of `validate`: settings of the heads that contradict each other."""
-        if self.class_weights is not None:
-            if self.problem_type == "regression":
-                raise ValueError("class_weights have no meaning with problem_type='regression'.")
-            if len(self.class_weights) != self.num_labels:
-                raise ValueError(
-                    f"class_weights must hold one weight per label ({self.num_labels}), "
-                    f"got {len(self.class_weights)}."
-                )
+        if self.problem_type not in (None, *PROBLEMS):
+            raise ValueError(
+                f"problem_type must be one of {', '.join(PROBLEMS)}, got {self.problem_type!r}."
+            )
+        if self.num_tasks is not None and self.num_labels == 1 and self.problem_type is None:
+            raise ValueError(
+                "num_tasks with one label needs problem_type: 'multi_label_classification' for yes "
+                "or no, 'regression' for a number."
+            )
+        is_out = self.pad_token_id is not None and self.pad_token_id >= self.vocab_size
+        if is_out and self.input_features is None:
+            raise ValueError(
+                f"pad_token_id must be below vocab_size={self.vocab_size}, got {self.pad_token_id}."
+            )
         if self.tie_word_embeddings and self.input_features is not None:
             raise ValueError(
                 "tie_word_embeddings needs token input, but input_features is set: "

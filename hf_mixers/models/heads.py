@@ -43,8 +43,8 @@ class MaskedLMHead(MixerHead):
     """Predicts the token at each position.
 
     Takes the inputs of the trunk and `labels` in their layout, -100 where there is nothing to
-    predict. While training, logits are computed at labelled positions only: `(number of labels,
-    V)`; otherwise everywhere, in the layout of the input.
+    predict. While training, logits are computed at labelled positions only, `(number of labels, V)`
+    in the order of `labels[labels != -100]`; otherwise everywhere, in the layout of the input.
     """
 
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
@@ -81,7 +81,7 @@ class MaskedLMHead(MixerHead):
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.model.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
         hidden, pack = encoded.hidden, encoded.pack
         if self.decoder is not None:
             hidden = self.decoder(hidden, pack)
@@ -89,7 +89,7 @@ class MaskedLMHead(MixerHead):
             labels = pack_labels(labels, encoded.shapes[0], pack)
         sparse = labels is not None and self.training and not pack.is_static
         if sparse:
-            rows = (labels != IGNORED).nonzero().squeeze(1)
+            rows = pack.in_callers_order((labels != IGNORED).nonzero().squeeze(1))
             hidden, labels = hidden.index_select(0, rows), labels[rows]
         logits = self.lm_head(hidden)
         loss = None
@@ -108,6 +108,7 @@ class TokenClassificationHead(MixerHead):
     loss_function = staticmethod(token_loss)
 
     def add_head(self, config: MixerConfig) -> None:
+        config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -128,7 +129,7 @@ class TokenClassificationHead(MixerHead):
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.model.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
         logits = self.classifier(self.dropout(encoded.hidden))
         loss = None
         if labels is not None:
@@ -152,6 +153,7 @@ class SequenceClassificationHead(MixerHead):
     loss_function = staticmethod(sequence_loss)
 
     def add_head(self, config: MixerConfig) -> None:
+        config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -172,8 +174,8 @@ class SequenceClassificationHead(MixerHead):
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.model.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
-        logits = self.classifier(self.dropout(encoded.pooled))
+        encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
+        logits = self.classifier(self.dropout(encoded.pool()))
         return SequenceClassifierOutput(
             loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
             logits=logits,
@@ -203,6 +205,7 @@ class SequencePairClassificationHead(MixerHead):
     loss_function = staticmethod(sequence_loss)
 
     def add_head(self, config: MixerConfig) -> None:
+        config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.dense = nn.Linear(4 * config.hidden_size, config.hidden_size)
         self.activation = nn.GELU()
@@ -241,10 +244,13 @@ class SequencePairClassificationHead(MixerHead):
             cu_seq_lens_q_2,
             max_length_q_2,
         )
-        encoded = self.model.encode(
-            first, second, output_hidden_states=output_hidden_states, **kwargs
+        encoded = self.model(
+            batches=(first, second), output_hidden_states=output_hidden_states, **kwargs
         )
-        u, v = encoded.pooled.chunk(2)
+        pooled = encoded.pool()
+        # not `chunk`: exporters would take the number of pairs for a constant
+        count = pooled.shape[0] // 2
+        u, v = pooled[:count], pooled[count:]
         features = self.activation(self.dense(torch.cat([u, v, u * v, u - v], dim=1)))
         logits = self._choose_task(self.classifier(self.dropout(features)), task_ids)
         return SequencePairClassifierOutput(

@@ -1,10 +1,12 @@
 """What callers hand to a model, checked once at the border: errors are one sentence."""
 
+import difflib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from transformers.utils import TransformersKwargs
 
 from .configuration_mixer import MixerConfig
 from .packing import Boundaries, use_static_layout
@@ -72,7 +74,7 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
         )
     if boundaries is not None:
         _check_boundaries(boundaries, batch.max_length_q, shape, suffix)
-        return Boundaries(shape, content.device, cu_seq_lens=boundaries.to(content.device))
+        return Boundaries(shape, content.device, cu_seq_lens=boundaries.to(content.device).long())
     if batch.max_length_q is not None:
         raise ValueError(
             f"max_length_q{suffix} describes flat input: pass it together with "
@@ -87,12 +89,24 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
     return Boundaries(shape, content.device, mask=mask)
 
 
-def refuse_guesses(
-    batch: SequenceBatch, position_ids: Tensor | None, seq_idx: Tensor | None
-) -> None:
-    """Refuse arguments that hint at boundaries inside a row without naming them."""
-    for name, value in (("position_ids", position_ids), ("seq_idx", seq_idx)):
-        if value is not None and batch.cu_seq_lens_q is None:
+# what transformers hands to any model and mixers have no use for
+_UNUSED = {*TransformersKwargs.__annotations__, "return_loss", "token_type_ids", "use_cache"}
+# what hints at boundaries inside a row without naming them
+_HINTS = ("cu_seq_lens_k", "max_length_k", "position_ids", "seq_idx")
+
+
+def check_extras(extras: dict, batches: Sequence[SequenceBatch]) -> None:
+    """Refuse arguments that no model knows, and hints at boundaries where there are none."""
+    known = {f"{name}{suffix}" for name in SequenceBatch._fields for suffix in ("", "_2")}
+    known |= {"labels", "task_ids", "output_hidden_states"}
+    for name in extras:
+        plain = name.removesuffix("_2")
+        if plain not in _UNUSED:
+            close = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = f", did you mean {close[0]}?" if close else "."
+            raise ValueError(f"{name} is no argument of this model{hint}")
+        batch = batches[-1] if name != plain else batches[0]
+        if plain in _HINTS and extras[name] is not None and batch.cu_seq_lens_q is None:
             raise ValueError(
                 f"{name} does not say where sequences end: pass flat input with cu_seq_lens_q, "
                 "or padded input with attention_mask."
@@ -149,8 +163,8 @@ def _check_mask(mask: Tensor, shape: tuple[int, int], suffix: str) -> Tensor:
     if not use_static_layout():
         if not bool(((mask == 0) | (mask == 1)).all()):
             raise ValueError(
-                f"attention_mask{suffix} must hold only 0 and 1, got values like "
-                f"{mask.max().item()}."
+                f"attention_mask{suffix} must hold only 0 and 1, got "
+                f"{mask[(mask != 0) & (mask != 1)][0].item()}."
             )
         empty = (mask.sum(1) == 0).nonzero().flatten().tolist()
         if empty:
@@ -169,14 +183,15 @@ def _check_boundaries(
         raise ValueError(
             f"{name} goes with flat input of shape (1, T), got input of shape {shape}."
         )
-    if boundaries.dim() != 1 or boundaries.shape[0] < 2 or boundaries.is_floating_point():
+    is_whole = not boundaries.is_floating_point() and boundaries.dtype != torch.bool
+    if boundaries.dim() != 1 or boundaries.shape[0] < 2 or not is_whole:
         raise ValueError(
             f"{name} must be a vector of integers 0 = c_0 < c_1 < ... < c_B = T, got "
             f"{boundaries.dtype} of shape {tuple(boundaries.shape)}."
         )
     if use_static_layout():
         return
-    steps = boundaries.diff()
+    steps = boundaries.long().diff()
     if int(boundaries[0]) != 0 or int(boundaries[-1]) != shape[1]:
         raise ValueError(
             f"{name} must run from 0 to the number of tokens {shape[1]}, "

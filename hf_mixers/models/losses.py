@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .packing import at_least_float32
+from .packing import at_least_float32, use_static_layout
 
 IGNORED = -100
 
@@ -30,6 +30,7 @@ def token_loss(
 ) -> Tensor:
     """Cross-entropy of tokens: `logits` `(T, C)`, `labels` `(T,)` with -100 where there is none."""
     logits = at_least_float32(logits)
+    labels = _check_classes(labels, logits.shape[-1])
     weights = None if class_weights is None else logits.new_tensor(class_weights)
     losses = functional.cross_entropy(
         logits, labels, weights, ignore_index=IGNORED, reduction="none"
@@ -70,8 +71,9 @@ def sequence_loss(
     weights = None if class_weights is None else logits.new_tensor(class_weights)
     if problem == "single_label_classification":
         _check_shape(labels, (logits.shape[0],), problem)
+        labels = _check_classes(labels.view(-1), logits.shape[-1])
         losses = functional.cross_entropy(
-            logits, labels.view(-1), weights, ignore_index=IGNORED, reduction="none"
+            logits, labels, weights, ignore_index=IGNORED, reduction="none"
         )
         return average(losses, (labels != IGNORED).sum(), num_items_in_batch)
     _check_shape(labels, tuple(logits.shape), problem)
@@ -84,6 +86,20 @@ def sequence_loss(
         logits, torch.where(known, targets, 0), reduction="none", pos_weight=weights
     )
     return average(torch.where(known, losses, 0), known.sum(), num_items_in_batch)
+
+
+def _check_classes(labels: Tensor, num_classes: int) -> Tensor:
+    """Labels as int64, each a class or -100."""
+    labels = labels.long()
+    if not use_static_layout() and labels.numel():
+        known = torch.where(labels == IGNORED, 0, labels)
+        low, high = (int(bound) for bound in torch.aminmax(known))
+        if low < 0 or high >= num_classes:
+            raise ValueError(
+                f"labels must lie in 0..{num_classes - 1}, or be {IGNORED} for none, got {low} to "
+                f"{high}."
+            )
+    return labels
 
 
 def _check_shape(labels: Tensor, shape: tuple[int, ...], problem: str) -> None:

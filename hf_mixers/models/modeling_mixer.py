@@ -11,7 +11,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple, logging
 
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch, check_batches, refuse_guesses
+from .inputs import SequenceBatch, check_batches, check_extras
 from .packing import Pack, make_pack, segment_first, segment_max, segment_mean
 
 logger = logging.get_logger(__name__)
@@ -24,9 +24,16 @@ class Encoded(NamedTuple):
 
     hidden: Tensor  # (T, D) token outputs in pack order
     pack: Pack
-    pooled: Tensor  # (B, D) in the caller's order
+    mixed: Tensor  # the same with the rows of CLS tokens, if the model adds them
+    mixed_pack: Pack
+    pooling: str
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
     hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
+
+    def pool(self) -> Tensor:
+        """One vector per sequence, `(B, D)` in the caller's order, all of one batch before the next."""
+        pooled = POOLERS[self.pooling](self.mixed, self.mixed_pack)
+        return self.mixed_pack.restore(pooled).to(self.mixed.dtype)
 
     def unpack(self, rows: Tensor) -> list[Tensor]:
         """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch that went in."""
@@ -45,9 +52,24 @@ class MixerPreTrainedModel(PreTrainedModel):
     _can_compile_fullgraph = True
 
     def __init__(self, config: MixerConfig):
+        # settings may have been changed since the config checked them
+        config.validate()
         super().__init__(config)
         if config.input_features is not None:
             self.main_input_name = "input_values"
+
+    @property
+    def dummy_inputs(self) -> dict[str, Tensor]:
+        """A small batch that the model can read, for tools that want to see it run."""
+        if self.config.input_features is None:
+            return {"input_ids": torch.zeros(2, 8, dtype=torch.long, device=self.device)}
+        shape = (2, 8, self.config.input_features)
+        return {"input_values": torch.zeros(shape, device=self.device, dtype=self.dtype)}
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs):
+        if self.config.input_features is not None:
+            raise ValueError("This model reads input_values: it has no token embeddings to resize.")
+        return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -118,28 +140,27 @@ class MixerModel(MixerPreTrainedModel):
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
         output_hidden_states: bool | None = None,
+        batches: tuple[SequenceBatch, ...] | None = None,
         **kwargs,
-    ) -> BaseModelOutputWithPooling:
+    ) -> BaseModelOutputWithPooling | Encoded:
+        # heads hand over one or two batches and take the packed result: no padding is ever made
+        if batches is not None:
+            return self._encode(batches, output_hidden_states, kwargs)
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.encode(batch, output_hidden_states=output_hidden_states, **kwargs)
+        encoded = self._encode((batch,), output_hidden_states, kwargs)
         return BaseModelOutputWithPooling(
             last_hidden_state=encoded.unpack(encoded.hidden)[0],
-            pooler_output=encoded.pooled,
+            pooler_output=encoded.pool(),
             hidden_states=encoded.hidden_states_of(),
         )
 
-    def encode(
-        self,
-        *batches: SequenceBatch,
-        output_hidden_states: bool | None = None,
-        position_ids: Tensor | None = None,
-        seq_idx: Tensor | None = None,
-        **kwargs,
+    def _encode(
+        self, batches: tuple[SequenceBatch, ...], output_hidden_states: bool | None, extras: dict
     ) -> Encoded:
-        """All sequences of all batches through the trunk in one pack; what heads build on."""
-        refuse_guesses(batches[0], position_ids, seq_idx)
+        """All sequences of all batches through the trunk in one pack."""
+        check_extras(extras, batches)
         boundaries = check_batches(batches, self.config)
         if batches[0].input_ids is not None and batches[0].cu_seq_lens_q is None:
             for batch in batches:
@@ -151,7 +172,7 @@ class MixerModel(MixerPreTrainedModel):
         mixed, token_rows = pack, None
         if self.config.pooling == "cls":
             mixed, token_rows, cls_rows = pack.with_prefix()
-            cls = self.embed_cls.weight.to(hidden.dtype).expand(len(cls_rows), -1)
+            cls = self.embed_cls(torch.zeros_like(cls_rows)).to(hidden.dtype)
             rows = hidden.new_empty(mixed.num_rows, hidden.shape[1])
             hidden = rows.index_copy(0, token_rows, hidden).index_copy(0, cls_rows, cls)
 
@@ -161,20 +182,21 @@ class MixerModel(MixerPreTrainedModel):
         states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
         hidden = run_layers(self.layers, hidden, mixed, self.config.skipped_length, states)
 
-        pooled = mixed.restore(POOLERS[self.config.pooling](hidden, mixed)).to(hidden.dtype)
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
-        return Encoded(tokens, pack, pooled, shapes, recorded)
+        return Encoded(tokens, pack, hidden, mixed, self.config.pooling, shapes, recorded)
 
     def _embed(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:
         name, _ = batches[0].given()
         rows = pack.gather(torch.cat([batch.given()[1].flatten(0, 1) for batch in batches]))
+        # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
+        rows = pack.blank(rows)
         if name == "input_ids":
-            hidden = self.embed_tokens(rows)
+            hidden = self.embed_tokens(rows.long())
         elif name == "input_values":
             hidden = self.embed_values(rows.to(self.embed_values.weight.dtype))
         else:
-            hidden = rows
+            hidden = rows.to(self.dtype)
         if self.config.position_embedding_type == "absolute":
             hidden = hidden + self.embed_positions(pack.blank(pack.position))
         return self.embedding_dropout(hidden)
@@ -189,10 +211,10 @@ class MixerModel(MixerPreTrainedModel):
                 "positions "
                 f"for {limit} (config.max_position_embeddings)."
             )
+        # without the length: the warning would come back for every new one
         logger.warning_once(
-            f"A sequence of {pack.sizes[0]} tokens is longer than the {limit} that this model was "
-            "built "
-            "for (config.max_position_embeddings): it runs, but its ends may not hear each other."
+            f"A sequence is longer than the {limit} tokens that this model was built for "
+            "(config.max_position_embeddings): it runs, but its ends may not hear each other."
         )
 
 

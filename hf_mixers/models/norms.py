@@ -40,10 +40,12 @@ class TokenBatchNorm(nn.BatchNorm1d):
 
     def _forward_masked(self, hidden: Tensor, valid: Tensor) -> Tensor:
         values = at_least_float32(hidden)
-        weight = valid.to(values.dtype)[:, None]
-        count = weight.sum()
-        mean = (values * weight).sum(0) / count.clamp(min=1)
-        variance = ((values - mean).square() * weight).sum(0) / count.clamp(min=1)
+        valid = valid[:, None]
+        count = valid.sum().to(values.dtype)
+        # chosen, not multiplied by 0: padding may hold anything, NaN too
+        mean = torch.where(valid, values, 0).sum(0) / count.clamp(min=1)
+        squares = torch.where(valid, values - mean, 0).square()
+        variance = squares.sum(0) / count.clamp(min=1)
         enough = count >= 2
         mean = torch.where(enough, mean, self.running_mean)
         variance = torch.where(enough, variance, self.running_var)

@@ -25,19 +25,25 @@ def rotate(hidden: Tensor, pack: Pack, track_size: int) -> Tensor:
     Args:
         hidden: `(T, D)`, D a multiple of `track_size`.
     """
-    lengths = pack.lengths.clamp(min=1)[pack.sequence]
-    gather = _gather_at_once if pack.is_static else _gather_by_track
-    return _Rotate.apply(hidden, pack.position, lengths, pack.valid, track_size, gather, False)
+    # compilers fuse the `(T, K)` index away; exporters do not, so they get one track at a time too
+    fused = pack.is_static and not torch.compiler.is_exporting()
+    gather = _gather_at_once if fused else _gather_by_track
+    layout = pack.position, pack.row_lengths, pack.valid
+    return _Rotate.apply(hidden, *layout, track_size, gather, False)
 
 
 class _Rotate(torch.autograd.Function):
     """A permutation of numbers: its gradient is the inverse permutation, a gather as well."""
 
     @staticmethod
-    def forward(ctx, hidden, position, lengths, valid, track_size, gather, inverse):
+    def forward(hidden, position, lengths, valid, track_size, gather, inverse):
+        return gather(hidden, position, lengths, valid, track_size, inverse)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, position, lengths, valid, track_size, gather, inverse = inputs
         ctx.save_for_backward(position, lengths, valid)
         ctx.settings = track_size, gather, not inverse
-        return gather(hidden, position, lengths, valid, track_size, inverse)
 
     @staticmethod
     def backward(ctx, grad):
@@ -65,7 +71,7 @@ def _gather_by_track(hidden, position, lengths, valid, track_size, inverse):
 def _gather_at_once(hidden, position, lengths, valid, track_size, inverse):
     """The same in a few operations whatever the number of tracks.
 
-    Compilers take long over many operations, and fuse the `(T, K)` index of these away.
+    Compilers take long over many operations.
     """
     tracks = hidden.unflatten(1, (-1, track_size))
     offsets = torch.tensor(chord_offsets(tracks.shape[1]), device=hidden.device)

@@ -60,6 +60,7 @@ class Pack:
     starts: Tensor  # (B,) first row of each sequence
     sequence: Tensor  # (T,) the sequence a row belongs to
     position: Tensor  # (T,) the place of a row in its sequence
+    row_lengths: Tensor  # (T,) tokens of the sequence that a row belongs to, at least 1
     num_source_rows: int
     source: Tensor | None = None  # (T,) the caller's row of each row; None: the same row
     order: Tensor | None = None  # (B,) the caller's place of each sequence; None: the same place
@@ -77,6 +78,15 @@ class Pack:
     @property
     def is_static(self) -> bool:
         return self.sizes is None
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "Pack":
+        """The same pack on another device; hooks that spread a model over devices call it."""
+        moved = {
+            name: value.to(device, non_blocking=non_blocking)
+            for name, value in vars(self).items()
+            if torch.is_tensor(value)
+        }
+        return replace(self, **moved)
 
     def gather(self, rows: Tensor) -> Tensor:
         """Caller's rows `(num_source_rows, ...)` -> pack rows `(T, ...)`."""
@@ -102,6 +112,10 @@ class Pack:
             return per_sequence
         return torch.empty_like(per_sequence).index_copy(0, self.order, per_sequence)
 
+    def in_callers_order(self, rows: Tensor) -> Tensor:
+        """Numbers of pack rows `(n,)`, sorted by where they stand in the caller's layout."""
+        return rows if self.source is None else rows[self.source[rows].argsort()]
+
     def longer_than(self, length: int) -> "Pack":
         """The part of the pack whose sequences have more than `length` tokens.
 
@@ -121,6 +135,7 @@ class Pack:
             starts=self.starts[:count],
             sequence=self.sequence[:rows],
             position=self.position[:rows],
+            row_lengths=self.row_lengths[:rows],
             num_source_rows=rows,
             sizes=self.sizes[:count],
         )
@@ -144,6 +159,7 @@ class Pack:
             starts=prefix_rows,
             sequence=fill(self.sequence, numbers),
             position=fill(self.position + 1, torch.zeros_like(numbers)),
+            row_lengths=fill(self.row_lengths + 1, self.lengths + 1),
             num_source_rows=self.num_rows + self.num_sequences,
             order=self.order,
             sizes=None if self.sizes is None else tuple(size + 1 for size in self.sizes),
@@ -191,6 +207,7 @@ def pack_ragged(batches: Sequence[Boundaries]) -> Pack:
         starts=starts,
         sequence=sequence,
         position=position,
+        row_lengths=lengths[sequence],
         num_source_rows=num_source_rows,
         source=source,
         order=order,
@@ -233,11 +250,14 @@ def pack_static(batches: Sequence[Boundaries]) -> Pack:
         first_sequence = first_sequence + local_starts.shape[0]
 
     masked = any(batch.mask is not None for batch in batches)
+    joined_lengths, joined_sequence = torch.cat(lengths), torch.cat(sequence)
     return Pack(
-        lengths=torch.cat(lengths),
+        lengths=joined_lengths,
         starts=torch.cat(starts),
-        sequence=torch.cat(sequence),
+        sequence=joined_sequence,
         position=torch.cat(position),
+        # a row without tokens cannot be refused here, and must not divide by zero
+        row_lengths=joined_lengths.clamp(min=1)[joined_sequence],
         num_source_rows=first_row,
         source=torch.cat(source) if masked else None,
         valid=torch.cat(valid) if masked else None,
@@ -264,7 +284,8 @@ def at_least_float32(values: Tensor) -> Tensor:
 def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     """Mean over the tokens of each sequence, in float32: `(T, D)` -> `(B, D)` in pack order."""
     rows = at_least_float32(rows)
-    if pack.sizes is not None:
+    # one by one is exact to the last digits for long sequences, and slow for very many short ones
+    if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences:
         return torch.stack([part.mean(0) for part in rows.split(pack.sizes)])
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, pack.sequence[:, None].expand_as(rows), pack.blank(rows))
