@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from hf_mixers.models import packing
+
 from .families import ROWS, flatten, random_ids
 from .reference import chord as reference
 
@@ -42,12 +44,29 @@ def test_rotation_without_dropout_differs_from_rotation_with():
     assert not torch.equal(model(ids).pooler_output, model(ids).pooler_output)
 
 
+@pytest.mark.parametrize("kind", ["layer", "batch", "group"])
+def test_norms_take_their_epsilon_from_the_config(kind):
+    ids = random_ids(1, 9)
+    near, far = (ROW.build(pre_norm=kind, norm_eps=eps)(ids).pooler_output for eps in (1e-5, 10.0))
+    assert not torch.allclose(near, far, atol=1e-2)
+
+
 def test_norm_groups_override_the_authors_choice():
     model = ROW.build(pre_norm="group", norm_groups=4)
     assert model.layers[0].norm_before.num_groups == 4
     assert ROW.build(pre_norm="group").layers[0].norm_before.num_groups == 3
     with pytest.raises(Exception, match="norm_groups must divide the width 36, got 5"):
         ROW.config(pre_norm="group", norm_groups=5)
+
+
+def test_the_decoder_too_answers_alike_alone_and_in_company(monkeypatch):
+    model = ROW.build("masked_lm", decoder_type="chordmixer")
+    sequences = [random_ids(n) for n in LENGTHS]
+    flat = model(**flatten(sequences)).logits[0]
+    alone = torch.cat([model(ids[None]).logits[0] for ids in sequences])
+    torch.testing.assert_close(flat, alone, atol=1e-5, rtol=1e-5)
+    monkeypatch.setattr(packing, "use_static_layout", lambda: True)
+    torch.testing.assert_close(model(**flatten(sequences)).logits[0], alone, atol=1e-5, rtol=1e-5)
 
 
 def test_widths_of_the_decoder_are_its_own():

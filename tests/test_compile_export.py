@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from .families import every_family, every_head, example_inputs, flatten, pad, random_ids
+from .families import HEADS, every_family, every_head, example_inputs, flatten, pad, random_ids
 
 # four blocks say as much as eleven, and compile in a third of the time
 SMALL = {"max_position_embeddings": 16}
@@ -97,17 +97,40 @@ class Plain(torch.nn.Module):
         return result(self.model(input_ids=input_ids, attention_mask=attention_mask))
 
 
-SHAPES = {
-    name: {0: Dim("batch", min=2, max=64), 1: Dim("length", min=2, max=4096)}
-    for name in ("input_ids", "attention_mask")
-}
+class PlainPair(Plain):
+    def forward(self, input_ids, attention_mask, input_ids_2, attention_mask_2):
+        return self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            input_ids_2=input_ids_2,
+            attention_mask_2=attention_mask_2,
+        ).logits
+
+
+def shapes(inputs) -> dict:
+    """Any number of sequences of any length, also for the second sequences of pairs."""
+    batch = Dim("batch", min=2, max=64)
+    lengths = {False: Dim("length", min=2, max=4096), True: Dim("length_2", min=2, max=4096)}
+    return {name: {0: batch, 1: lengths[name.endswith("_2")]} for name in inputs}
+
+
+EXPORTS = [*HEADS, "cls pooling"]
+
+
+def build_export(row, case):
+    """A model for exporters, and the head that says which inputs it takes."""
+    if case == "cls pooling":
+        return Plain(row.build("sequence_classification", **SMALL, pooling="cls")), "model"
+    wrapper = PlainPair if case == "sequence_pair_classification" else Plain
+    return wrapper(row.build(case, **SMALL)), case
 
 
 @every_family
-@pytest.mark.parametrize("head", ["model", "masked_lm", "sequence_classification"])
-def test_exported_programs_run_at_other_shapes(row, head):
-    model = Plain(row.build(head, **SMALL))
-    program = torch.export.export(model, (), unlabelled(head), dynamic_shapes=SHAPES)
+@pytest.mark.parametrize("case", EXPORTS)
+def test_exported_programs_run_at_other_shapes(row, case):
+    model, head = build_export(row, case)
+    inputs = unlabelled(head)
+    program = torch.export.export(model, (), inputs, dynamic_shapes=shapes(inputs))
     for batch, length in ((3, 12), (2, 33)):
         inputs = unlabelled(head, batch=batch, length=length)
         torch.testing.assert_close(
@@ -116,9 +139,9 @@ def test_exported_programs_run_at_other_shapes(row, head):
 
 
 @every_family
-@pytest.mark.parametrize("head", ["masked_lm", "sequence_classification"])
-def test_onnx_programs_give_the_same_numbers(row, head, tmp_path):
-    model = Plain(row.build(head, **SMALL))
+@pytest.mark.parametrize("case", EXPORTS)
+def test_onnx_programs_give_the_same_numbers(row, case, tmp_path):
+    model, head = build_export(row, case)
     path = tmp_path / "model.onnx"
     torch.onnx.export(
         model,
@@ -126,7 +149,7 @@ def test_onnx_programs_give_the_same_numbers(row, head, tmp_path):
         path,
         kwargs=unlabelled(head),
         dynamo=True,
-        dynamic_shapes=SHAPES,
+        dynamic_shapes=shapes(unlabelled(head)),
         verbose=False,
     )
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -14,6 +14,7 @@ from transformers import (
     AutoModelForPreTraining,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    BertConfig,
 )
 
 from hf_mixers import AutoModelForSequencePairClassification
@@ -152,6 +153,19 @@ def test_a_head_takes_its_trunk_from_a_checkpoint_of_another_head(row, tmp_path)
     for name, value in source.model.state_dict().items():
         assert torch.equal(model.model.state_dict()[name], value)
     assert model.classifier.weight.any()
+
+
+@every_family
+def test_pair_models_are_found_and_changed_when_loaded(row, tmp_path):
+    row.build("sequence_pair_classification").save_pretrained(tmp_path)
+    model = AutoModelForSequencePairClassification.from_pretrained(
+        tmp_path, num_labels=4, num_tasks=2, ignore_mismatched_sizes=True, dtype=torch.float64
+    )
+    assert type(model) is row.family.sequence_pair_classification
+    assert model.classifier.out_features == 8
+    assert model.dtype == torch.float64
+    with pytest.raises(ValueError, match="got model_type='bert'"):
+        AutoModelForSequencePairClassification.from_config(BertConfig())
 
 
 @every_variant
@@ -384,3 +398,5 @@ def test_configs_are_written_as_json_without_the_derived_width(tmp_path):
     assert row.config(hidden_size=row.config().hidden_size).hidden_size == 36
     with pytest.raises(ValueError, match="set track_size instead"):
         row.config(hidden_size=100)
+    with pytest.raises(ValueError, match="set track_size instead"):
+        AutoConfig.from_pretrained(tmp_path, hidden_size=100)

@@ -92,6 +92,23 @@ def test_the_legacy_layouts_are_read():
         torch.testing.assert_close(model(tensors["input"]).logits, tensors["logits"], **TOLERANCE)
 
 
+def test_dropouts_are_carried_over():
+    state, _, family, arguments = load(FIXTURES[0])
+    given = {**arguments, "mlp_dropout": 0.1, "layer_dropout": 0.2}
+    config = from_original(state, family, **given).config
+    assert (config.hidden_dropout_prob, config.rotate_dropout_prob) == (0.1, 0.2)
+    path = next(path for path in FIXTURES if "pretraining_equal" in path.name)
+    state, _, family, arguments = load(path)
+    names = [
+        f"{part}_{kind}_dropout" for part in ("encoder", "decoder") for kind in ("mlp", "layer")
+    ]
+    given = dict(zip(names, (0.1, 0.2, 0.3, 0.4), strict=True))
+    config = from_original(state, family, **{**arguments, **given}).config
+    assert (config.hidden_dropout_prob, config.rotate_dropout_prob) == (0.1, 0.2)
+    assert config.decoder_hidden_dropout_prob == 0.3
+    assert config.decoder_rotate_dropout_prob == 0.4
+
+
 def test_group_norms_are_recognised():
     state, _, family, arguments = load(FIXTURES[0])
     width, size = state["embedding.weight"].shape[1], arguments["track_size"]
@@ -133,6 +150,18 @@ def test_what_does_not_fit_is_an_error(tmp_path):
         from_original(missing, family, **arguments)
     with pytest.raises(ValueError, match="track_size must divide the width of the weights, 28"):
         from_original(state, family, **{**arguments, "track_size": 5})
+    with pytest.raises(
+        ValueError, match="6 blocks go with 6 or 7 tracks, but track_size=2 makes 14"
+    ):
+        from_original(state, family, **{**arguments, "track_size": 2})
+    with pytest.raises(ValueError, match="decoder must be 'linear', got 'mlp'"):
+        from_original(state, family, **{**arguments, "decoder": "mlp"})
+    twice = state | {"final.weight": state["decoder.decoder.weight"]}
+    with pytest.raises(ValueError, match="Two weights of the checkpoint are classifier.weight"):
+        from_original(twice, family, **arguments)
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(ValueError, match="holds a list, needed is a state dict"):
+        from_original(tmp_path / "list.pt", family, **arguments)
     with pytest.raises(ValueError, match="hidden_size=21 was stated, but the weights say 20"):
         from_original(state, family, **{**arguments, "hidden_size": 21})
     with pytest.raises(ValueError, match="no argument n_heads"):

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from hf_mixers.models.losses import sequence_loss, token_loss
 
-from .families import every_family, flatten, pad, random_ids
+from .families import HEADS, every_family, flatten, pad, random_ids
 from .reference import chord as reference
 
 PROBLEMS = {
@@ -211,13 +211,29 @@ def test_dropouts_act_in_training_only(row):
     ids = random_ids(2, 9)
     for name in names:
         if name.startswith("decoder"):
-            changes, head = {name: 0.5, "decoder_type": "chordmixer"}, "masked_lm"
+            cases = {"masked_lm": {name: 0.5, "decoder_type": "chordmixer"}}
         else:
-            changes, head = {name: 0.5}, "sequence_classification"
-        model = row.build(head, **changes)
-        assert torch.equal(model(ids).logits, model(ids).logits), name
-        model.train()
-        assert not torch.equal(model(ids).logits, model(ids).logits), name
+            cases = {head: {name: 0.5} for head in HEADS[2:]}
+        for head, changes in cases.items():
+            model = row.build(head, **changes)
+            inputs = {"input_ids": ids} | ({"input_ids_2": ids} if "pair" in head else {})
+            assert torch.equal(model(**inputs).logits, model(**inputs).logits), (name, head)
+            model.train()
+            assert not torch.equal(model(**inputs).logits, model(**inputs).logits), (name, head)
+
+
+@every_family
+def test_class_weights_must_fit_the_classes_of_a_head(row, tmp_path):
+    with pytest.raises(ValueError, match=r"one weight per label \(2\), got 1"):
+        row.build("sequence_classification", class_weights=[1.0])
+    for changes in ({"problem_type": "regression"}, {}):
+        with pytest.raises(ValueError, match="class_weights have no meaning for a regression"):
+            row.build("sequence_classification", class_weights=[1.0], num_labels=1, **changes)
+    row.build("sequence_classification", class_weights=[1.0, 2.0]).save_pretrained(tmp_path)
+    again = row.family.sequence_classification.from_pretrained(
+        tmp_path, num_labels=3, class_weights=[1.0, 2.0, 3.0], ignore_mismatched_sizes=True
+    )
+    assert again.classifier.out_features == 3
 
 
 def test_the_chordmixer_decoder_equals_its_slow_twin():

@@ -12,6 +12,7 @@ from transformers import (
 )
 
 from hf_mixers import DnaTokenizer
+from hf_mixers.data import PaddedCollator
 
 from .families import every_family
 
@@ -92,6 +93,25 @@ def test_token_classification_learns_with_the_stock_collator(row, tmp_path):
     )
     trainer.train()
     assert trainer.evaluate()["eval_loss"] < 0.05
+
+
+@every_family
+def test_pairs_learn_with_a_padded_collator(row, tmp_path):
+    firsts, seconds = examples(32), examples(32)[::-1]
+    data = [
+        {"input_ids": a["input_ids"], "input_ids_2": b["input_ids"], "labels": a["labels"]}
+        for a, b in zip(firsts, seconds, strict=True)
+    ]
+    trainer = Trainer(
+        row.build("sequence_pair_classification", max_position_embeddings=64),
+        arguments(tmp_path, num_train_epochs=15, learning_rate=3e-3),
+        train_dataset=data,
+        eval_dataset=data,
+        data_collator=PaddedCollator(),
+        compute_metrics=lambda p: {"accuracy": float((p[0].argmax(-1) == p[1]).mean())},
+    )
+    trainer.train()
+    assert trainer.evaluate()["eval_accuracy"] == 1
 
 
 class GradientNorms(TrainerCallback):

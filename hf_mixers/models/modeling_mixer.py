@@ -31,7 +31,7 @@ class Encoded(NamedTuple):
     hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
 
     def pool(self) -> Tensor:
-        """One vector per sequence, `(B, D)` in the caller's order, all of one batch before the next."""
+        """One vector per sequence, `(B, D)`, in the caller's order and batch after batch."""
         pooled = POOLERS[self.pooling](self.mixed, self.mixed_pack)
         return self.mixed_pack.restore(pooled).to(self.mixed.dtype)
 

@@ -59,7 +59,7 @@ class Commit(TypedDict):
 
 def now() -> str:
     """The time, as the Hub writes it."""
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def git_oid(content: bytes) -> str:
