@@ -1,9 +1,14 @@
+# make demo: train a classifier of DNA on the embedded genes, then classify a FASTA file with it.
 # make test: a virtual environment with the tested versions, then lint and tests.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help test lint format install clean
+# memory that the C library keeps is memory that need not be faulted in again: 1.5 times faster here
+FAST_MALLOC := MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
+DEMO := runs/demo
+
+.PHONY: help demo test lint format install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -17,6 +22,13 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	touch $@
 
 install: $(VENV)/installed  ## create the virtual environment
+
+demo: install  ## train on the embedded genes (minutes), then classify a FASTA file
+	$(FAST_MALLOC) $(BIN)/python examples/finetune_classification.py --output_dir $(DEMO) \
+		--settings '{"track_size": 12, "intermediate_size": 96, "pre_norm": "layer"}' \
+		--num_train_epochs 2 --learning_rate 4e-3 --train_token_budget 8192 --baselines kmer
+	$(BIN)/python examples/classify_fasta.py --model $(DEMO) --fasta examples/genes.fa \
+		--output $(DEMO)/answers.csv
 
 lint: install  ## check format and style
 	$(BIN)/ruff format --check .
