@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification
+
 ROOT = Path(__file__).parents[1]
 # blocks that read a file which users have and the tests do not
 NEEDS_FILES = "from_original"
@@ -18,8 +20,10 @@ def python_blocks():
 
 
 @pytest.mark.parametrize("code", list(python_blocks()))
-def test_code_blocks_run_and_their_comments_hold(code):
-    names = {}
+def test_code_blocks_run_and_their_comments_hold(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # later blocks go on where the first one of the README ended
+    names = {"model": ChordMixerForSequenceClassification(ChordMixerConfig())}
     exec(code, names)
     for expression, expected in re.findall(r"^([\w., ]+)  # ([\d, ]+)$", code, re.M):
         assert eval(expression, names) == eval(expected)
