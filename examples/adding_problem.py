@@ -18,8 +18,8 @@ from hf_mixers import FAMILIES
 from hf_mixers.data import FlatCollator, adding_problem
 from hf_mixers.metrics import regression_report
 from hf_mixers.plots import plot_by_length, plot_scatter
-from hf_mixers.runs import parse_resume, print_overall, write_run, write_table
-from hf_mixers.training import MixerTrainer, MixerTrainingArguments
+from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run, write_table
+from hf_mixers.training import MixerTrainer
 
 # track size and hidden width of the released models, by base length
 WIDTHS = {200: (16, 128), 1_000: (16, 128), 16_000: (16, 128), 128_000: (8, 88)}
@@ -45,21 +45,14 @@ class Options:
 
 
 @dataclass
-class Arguments(MixerTrainingArguments):
+class Arguments(RunArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/adding")
     num_train_epochs: float = field(default=20)
     learning_rate: float = field(default=1e-3)
-    lr_scheduler_type: str = field(default="cosine")
-    warmup_steps: float = field(default=0.05)
-    eval_strategy: str = field(default="epoch")
-    save_strategy: str = field(default="epoch")
-    save_total_limit: int = field(default=2)
     load_best_model_at_end: bool = field(default=True)
     metric_for_best_model: str = field(default="within_tolerance")
-    logging_steps: float = field(default=50)
-    report_to: str = field(default="none")
 
 
 def main(arguments: list[str] | None = None) -> dict:

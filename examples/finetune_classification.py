@@ -50,8 +50,8 @@ from hf_mixers.data import (
 )
 from hf_mixers.metrics import classification_report
 from hf_mixers.plots import plot_by_length
-from hf_mixers.runs import parse_resume, print_overall, write_run, write_table
-from hf_mixers.training import MixerTrainer, MixerTrainingArguments
+from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run, write_table
+from hf_mixers.training import MixerTrainer
 
 
 @dataclass
@@ -129,21 +129,14 @@ class RunOptions:
 
 
 @dataclass
-class Arguments(MixerTrainingArguments):
+class Arguments(RunArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/classification")
     num_train_epochs: float = field(default=6)
     learning_rate: float = field(default=2e-3)
-    lr_scheduler_type: str = field(default="cosine")
-    warmup_steps: float = field(default=0.1)
-    eval_strategy: str = field(default="epoch")
-    save_strategy: str = field(default="epoch")
-    save_total_limit: int = field(default=2)
     load_best_model_at_end: bool = field(default=True)
     metric_for_best_model: str = field(default="balanced_accuracy")
-    logging_steps: float = field(default=20)
-    report_to: str = field(default="none")
 
 
 def main(arguments: list[str] | None = None) -> dict:

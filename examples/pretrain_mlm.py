@@ -29,8 +29,8 @@ from hf_mixers.data import (
     load_embedded,
     record_names,
 )
-from hf_mixers.runs import parse_resume, print_overall, write_run
-from hf_mixers.training import MixerTrainer, MixerTrainingArguments
+from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run
+from hf_mixers.training import MixerTrainer
 
 
 @dataclass
@@ -64,19 +64,12 @@ class Options:
 
 
 @dataclass
-class Arguments(MixerTrainingArguments):
+class Arguments(RunArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/mlm")
     num_train_epochs: float = field(default=10)
     learning_rate: float = field(default=2e-3)
-    lr_scheduler_type: str = field(default="cosine")
-    warmup_steps: float = field(default=0.05)
-    eval_strategy: str = field(default="epoch")
-    save_strategy: str = field(default="epoch")
-    save_total_limit: int = field(default=2)
-    logging_steps: float = field(default=50)
-    report_to: str = field(default="none")
 
 
 def main(arguments: list[str] | None = None) -> dict:

@@ -1,9 +1,9 @@
-"""What a training run leaves behind: model, card, metrics, predictions and plots in one folder."""
+"""Runs of the examples: their defaults, and what they leave behind in one folder."""
 
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,21 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 from .cards import make_card
 from .environment import run_environment
 from .plots import plot_history
+from .training import MixerTrainingArguments
+
+
+@dataclass
+class RunArguments(MixerTrainingArguments):
+    """Arguments of the Trainer with the defaults of the examples, which also set their own."""
+
+    lr_scheduler_type: str = field(default="cosine")
+    warmup_steps: float = field(default=0.05)
+    eval_strategy: str = field(default="epoch")
+    save_strategy: str = field(default="epoch")
+    save_total_limit: int = field(default=2)
+    logging_steps: float = field(default=50)
+    report_to: str = field(default="none")
+
 
 # settings of the Trainer that a reader of the card asks for
 _SETTINGS = (

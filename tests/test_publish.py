@@ -1,4 +1,4 @@
-"""Saving with code: what is carried, what is refused, and nothing that points to code left behind."""
+"""Saving with code: what is carried, what is refused, and no pointers to code left behind."""
 
 import json
 
