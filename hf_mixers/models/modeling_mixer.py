@@ -162,8 +162,8 @@ class MixerModel(MixerPreTrainedModel):
         """All sequences of all batches through the trunk in one pack."""
         check_extras(extras, batches)
         boundaries = check_batches(batches, self.config)
-        if batches[0].input_ids is not None and batches[0].cu_seq_lens_q is None:
-            for batch in batches:
+        for batch in batches:
+            if batch.input_ids is not None and batch.cu_seq_lens_q is None:
                 self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
         pack = make_pack(boundaries)
         self._check_lengths(pack)
