@@ -25,8 +25,10 @@ install: $(VENV)/installed  ## create the virtual environment
 
 demo: install  ## train on the embedded genes (minutes), then classify a FASTA file
 	$(FAST_MALLOC) $(BIN)/python examples/finetune_classification.py --output_dir $(DEMO) \
-		--settings '{"track_size": 12, "intermediate_size": 96, "pre_norm": "layer"}' \
-		--num_train_epochs 2 --learning_rate 4e-3 --train_token_budget 8192 --baselines kmer
+		--settings '{"track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, \
+			"intermediate_size": 96, "pre_norm": "layer", "block_order": "mix_rotate"}' \
+		--num_train_epochs 2 --learning_rate 4e-3 --warmup_steps 0.1 --weight_decay 0.01 \
+		--train_token_budget 8192 --baselines kmer
 	$(BIN)/python examples/classify_fasta.py --model $(DEMO) --fasta examples/genes.fa \
 		--output $(DEMO)/answers.csv
 
