@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 # memory that the C library keeps is memory that need not be faulted in again: 1.5 times faster here
 FAST_MALLOC := MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
 DEMO := runs/demo
+DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
+DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
 
 .PHONY: help demo test lint format install clean
 
@@ -25,8 +27,7 @@ install: $(VENV)/installed  ## create the virtual environment
 
 demo: install  ## train on the embedded genes (minutes), then classify a FASTA file
 	$(FAST_MALLOC) $(BIN)/python examples/finetune_classification.py --output_dir $(DEMO) \
-		--settings '{"track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, \
-			"intermediate_size": 96, "pre_norm": "layer", "block_order": "mix_rotate"}' \
+		--settings '{$(DEMO_MODEL)}' \
 		--num_train_epochs 2 --learning_rate 4e-3 --warmup_steps 0.1 --weight_decay 0.01 \
 		--train_token_budget 8192 --baselines kmer
 	$(BIN)/python examples/classify_fasta.py --model $(DEMO) --fasta examples/genes.fa \

@@ -14,7 +14,6 @@ numbers are of the test part, which is looked at once, at the end; choices are m
 validation part.
 """
 
-import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +49,14 @@ from hf_mixers.data import (
 )
 from hf_mixers.metrics import classification_report
 from hf_mixers.plots import plot_by_length
-from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run, write_table
+from hf_mixers.runs import (
+    RunArguments,
+    parse_resume,
+    parse_settings,
+    print_overall,
+    write_run,
+    write_table,
+)
 from hf_mixers.training import MixerTrainer
 
 
@@ -226,7 +232,7 @@ def build_model(options: ModelOptions, parts: DatasetDict, names: list[str]) -> 
         return model
     longest = max(max(part["length"]) for part in parts.values())
     family = FAMILIES[options.family]
-    settings = {"max_position_embeddings": longest, **json.loads(options.settings)}
+    settings = {"max_position_embeddings": longest, **parse_settings(options.settings)}
     return family.sequence_classification(family.config(**settings, **labels))
 
 

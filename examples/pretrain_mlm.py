@@ -10,7 +10,6 @@ genes that come with the package are used, with the test species held out.
 `finetune_classification.py --checkpoint` takes the result.
 """
 
-import json
 import math
 import sys
 import tempfile
@@ -29,7 +28,13 @@ from hf_mixers.data import (
     load_embedded,
     record_names,
 )
-from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run
+from hf_mixers.runs import (
+    RunArguments,
+    parse_resume,
+    parse_settings,
+    print_overall,
+    write_run,
+)
 from hf_mixers.training import MixerTrainer
 
 
@@ -107,7 +112,7 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         **settings,
     )
     family = FAMILIES[options.family]
-    fields = {"max_position_embeddings": options.window[1], **json.loads(options.settings)}
+    fields = {"max_position_embeddings": options.window[1], **parse_settings(options.settings)}
     model = family.masked_lm(family.config(vocab_size=len(tokenizer), **fields))
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
     collator = MaskedLMCollator(

@@ -101,6 +101,19 @@ def parse_resume(arguments: TrainingArguments) -> str | bool | None:
     return given
 
 
+def parse_settings(text: str) -> dict:
+    """Config fields from the JSON of a command line."""
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SystemExit(
+            f'--settings must be JSON such as {{"track_size": 8}}: {error}.'
+        ) from error
+    if not isinstance(settings, dict):
+        raise SystemExit(f"--settings must be a JSON object, got {text}.")
+    return settings
+
+
 def write_json(path: Path, content: Any) -> None:
     """JSON for reading, with text in place of what JSON does not know."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -157,3 +157,11 @@ def test_own_data_are_read_split_and_scored(tmp_path, quiet):
     )
     assert results["test"]["model"]["overall"]["accuracy"]["value"] > 0.9
     assert results["test"]["model"]["count"] == 18
+
+
+def test_settings_that_are_no_json_are_refused_in_one_sentence(tmp_path, quiet):
+    for settings in ("{track_size: 3}", "[3]"):
+        with pytest.raises(SystemExit, match="--settings must be"):
+            load("finetune_classification").main(
+                ["--smoke", "--output_dir", str(tmp_path), "--settings", settings]
+            )
