@@ -1,5 +1,6 @@
 """The code in README and cards runs."""
 
+import json
 import re
 from pathlib import Path
 
@@ -27,3 +28,16 @@ def test_code_blocks_run_and_their_comments_hold(code, tmp_path, monkeypatch):
     exec(code, names)
     for expression, expected in re.findall(r"^([\w., ]+)  # ([\d, ]+)$", code, re.M):
         assert eval(expression, names) == eval(expected)
+
+
+def test_the_figures_of_the_demo_are_those_of_its_run():
+    run = json.loads((ROOT / "benchmarks/results/demo.json").read_text())
+    text = (ROOT / "README.md").read_text()
+    assert f"{run['parameters']:,} parameters" in text
+    assert f"{run['test']['model']['count']:,} genes" in text
+    for name, model in {"ChordMixer": "model", "logistic regression on 6-mers": "kmer"}.items():
+        cells = [
+            "{value:.3f} [{low:.3f}, {high:.3f}]".format(**run["test"][model]["overall"][metric])
+            for metric in ("accuracy", "roc_auc")
+        ]
+        assert f"| {name} | {' | '.join(cells)} |" in text

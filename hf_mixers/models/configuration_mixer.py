@@ -25,6 +25,7 @@ _WORDS_OF_TRANSFORMERS = {
     "per_layer_config",
     "quantization_config",
     "torch_dtype",
+    "use_cache",
 }
 
 
