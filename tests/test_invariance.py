@@ -28,7 +28,7 @@ def scale_down(model):
     return model
 
 
-def check(model, sequences, inputs, place):
+def check_same_answer(model, sequences, inputs, place):
     """`place(row, length)` gives index of a sequence's tokens in the output."""
     tokens, pooled = alone(model, sequences)
     with torch.no_grad():
@@ -47,7 +47,7 @@ def test_padded_equals_alone(row, changes, side):
     sequences = [random_ids(length) for length in LENGTHS]
     width = max(LENGTHS) + 3
     ids, mask = pad(sequences, side, width=width)
-    check(
+    check_same_answer(
         model,
         sequences,
         {"input_ids": ids, "attention_mask": mask},
@@ -60,7 +60,7 @@ def test_flat_equals_alone(row, changes):
     model = scale_down(row.build(**changes))
     sequences = [random_ids(length) for length in LENGTHS]
     ends = torch.tensor(LENGTHS).cumsum(0).tolist()
-    check(
+    check_same_answer(
         model,
         sequences,
         flatten(sequences),
@@ -185,4 +185,6 @@ def test_a_leaking_rotation_fails_these_tests(monkeypatch):
     model = ROWS[0].build()
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):
-        check(model, sequences, flatten(sequences), lambda r, n: (0, slice(9 * r, 9 * r + n)))
+        check_same_answer(
+            model, sequences, flatten(sequences), lambda r, n: (0, slice(9 * r, 9 * r + n))
+        )

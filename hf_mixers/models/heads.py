@@ -24,7 +24,15 @@ from .packing import Pack
 
 
 class MixerHead(MixerPreTrainedModel):
-    """A trunk called `model` and something on top."""
+    """A trunk called `model` and something on top.
+
+    A head takes the inputs of `MixerModel` and:
+
+    Args:
+        labels: What to predict; with them the output has a `loss`.
+        num_items_in_batch: What the sum of losses is divided by, if not by the labels at hand; the
+            `Trainer` gives it.
+    """
 
     model_class: type[MixerModel]
 
@@ -102,15 +110,19 @@ class MaskedLMHead(MixerHead):
         )
 
 
-class TokenClassificationHead(MixerHead):
-    """Predicts a class for each token; `labels` are laid out like the input, -100 for none."""
-
-    loss_function = staticmethod(token_loss)
+class ClassifierHead(MixerHead):
+    """A linear layer with one output per label."""
 
     def add_head(self, config: MixerConfig) -> None:
         config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+
+
+class TokenClassificationHead(ClassifierHead):
+    """Predicts a class for each token; `labels` are laid out like the input, -100 for none."""
+
+    loss_function = staticmethod(token_loss)
 
     @can_return_tuple
     def forward(
@@ -147,15 +159,10 @@ class TokenClassificationHead(MixerHead):
         )
 
 
-class SequenceClassificationHead(MixerHead):
+class SequenceClassificationHead(ClassifierHead):
     """Predicts classes or numbers for each sequence, `config.problem_type` saying which."""
 
     loss_function = staticmethod(sequence_loss)
-
-    def add_head(self, config: MixerConfig) -> None:
-        config.check_class_weights()
-        self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
     @can_return_tuple
     def forward(
