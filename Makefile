@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# memory that the C library keeps is memory that need not be faulted in again: 1.5 times faster here
+# memory that the C library keeps need not be faulted in again, which costs much of a training step
 FAST_MALLOC := MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
 DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,

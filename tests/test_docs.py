@@ -33,6 +33,9 @@ def test_code_blocks_run_and_their_comments_hold(code, tmp_path, monkeypatch):
 def test_the_figures_of_the_demo_are_those_of_its_run():
     run = json.loads((ROOT / "benchmarks/results/demo.json").read_text())
     text = (ROOT / "README.md").read_text()
+    seconds = next(entry["train_runtime"] for entry in run["history"] if "train_runtime" in entry)
+    assert f"trains for {seconds / 60:.0f} minutes" in text
+    assert run["environment"]["machine"]["threads"] == 2
     assert f"{run['parameters']:,} parameters" in text
     assert f"{run['test']['model']['count']:,} genes" in text
     for name, model in {"ChordMixer": "model", "logistic regression on 6-mers": "kmer"}.items():

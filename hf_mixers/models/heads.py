@@ -2,6 +2,8 @@
 
 A family's class names its trunk (`model_class`) and inherits the rest. Heads read the pack, not the
 padded layout, so they too do no work on padding.
+
+Every forward spells out its arguments, because the Trainer reads from them which columns to keep.
 """
 
 from dataclasses import dataclass

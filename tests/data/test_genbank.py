@@ -4,24 +4,14 @@ import gzip
 import logging
 
 import pytest
-from datasets import disable_progress_bars
 
 from hf_mixers.data import GENBANK_TASKS, load_genbank_task
 
-from .test_sequences import genbank
-
-disable_progress_bars()
+from .files import genbank
 
 BASES = "ACGTACGTAC" * 4
 CARP = "Eukaryota; Metazoa; Cyprinidae; Cyprininae; Carassius"
 LABEO = "Eukaryota; Metazoa; Cyprinidae; Labeoninae; Labeo"
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-    # datasets would count each load on a server
-    monkeypatch.setattr("datasets.config.HF_UPDATE_DOWNLOAD_COUNTS", False)
 
 
 def write_bundle(folder, head="genus,sequence,len", rows=()):
