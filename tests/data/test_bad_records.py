@@ -1,6 +1,5 @@
 """Bad files, records and options are named, and nothing is left out unseen."""
 
-import gzip
 import os
 
 import pandas as pd
@@ -8,7 +7,7 @@ import pytest
 
 from hf_mixers.data import load_sequences
 
-from .files import GENBANK, READS, ROWS, TWO, genbank, write
+from .files import GENBANK, READS, ROWS, TWO, genbank, gzipped, write
 
 
 @pytest.mark.parametrize(
@@ -20,7 +19,7 @@ from .files import GENBANK, READS, ROWS, TWO, genbank, write
         ("x.fa", b"ACGT\n", "starts with 'ACGT'"),
         ("x.fa", READS.encode(), "starts with '@a'"),
         ("x.fa.gz", TWO.encode(), "is cut short or damaged.*gzipped"),
-        ("x.fa.gz", gzip.compress(TWO.encode() * 500)[:-40], "is cut short or damaged"),
+        ("x.fa.gz", gzipped(TWO.encode() * 500)[:-40], "is cut short or damaged"),
         ("x.csv", b"", "is empty"),
         ("x.csv", b"id,sequence\n", "holds no records"),
         ("x.parquet", b"PAR1 not at all", "cut short or damaged"),

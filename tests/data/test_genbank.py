@@ -1,13 +1,12 @@
 """The tasks of the paper are read from the bundle and from flat files alike."""
 
-import gzip
 import logging
 
 import pytest
 
 from hf_mixers.data import GENBANK_TASKS, load_genbank_task
 
-from .files import genbank
+from .files import genbank, gzipped
 
 BASES = "ACGTACGTAC" * 4
 CARP = "Eukaryota; Metazoa; Cyprinidae; Cyprininae; Carassius"
@@ -74,7 +73,7 @@ def test_flat_files_give_the_genera_of_their_lineages(tmp_path, caplog):
     first += genbank("A2", "Danio rerio", "Eukaryota; Danio", BASES)
     second = genbank("B1", "Labeo rohita", LABEO, BASES) + genbank("B2", "Labeo", LABEO, "ACGT")
     (tmp_path / "gbvrt1.seq").write_text(head + first)
-    (tmp_path / "gbvrt2.seq.gz").write_bytes(gzip.compress((head + second).encode()))
+    (tmp_path / "gbvrt2.seq.gz").write_bytes(gzipped((head + second).encode()))
     with caplog.at_level(logging.WARNING):
         dataset = load_genbank_task("Carassius_Labeo", tmp_path)
     assert dataset["id"][:] == ["A1.1", "B1.1"]
@@ -85,7 +84,7 @@ def test_flat_files_give_the_genera_of_their_lineages(tmp_path, caplog):
 
 
 def test_cut_flat_file_is_an_error(tmp_path):
-    data = gzip.compress(genbank("A1", "Carassius auratus", CARP, BASES).encode() * 9)
+    data = gzipped(genbank("A1", "Carassius auratus", CARP, BASES).encode() * 9)
     (tmp_path / "gbvrt1.seq.gz").write_bytes(data[:-20])
     with pytest.raises(ValueError, match=r"gbvrt1\.seq\.gz is cut short or damaged"):
         load_genbank_task("Carassius_Labeo", tmp_path)

@@ -1,6 +1,5 @@
 """Windows are pieces of the genome, decided by seed, epoch and index alone."""
 
-import gzip
 import pickle
 import sys
 
@@ -13,6 +12,8 @@ from torch.utils.data import DataLoader
 import hf_mixers.data.windows
 from hf_mixers import ByteTokenizer, DnaTokenizer, reverse_complement
 from hf_mixers.data import GenomeWindows, record_names
+
+from .files import gzipped
 
 TOKENIZER = DnaTokenizer()
 
@@ -30,7 +31,7 @@ def write(path, genome=GENOME, width=60):
     for name, text in genome.items():
         lines += [f">{name} chromosome", *(text[i : i + width] for i in range(0, len(text), width))]
     data = ("\n".join(lines) + "\n").encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(gzipped(data) if path.suffix == ".gz" else data)
     return path
 
 
@@ -187,9 +188,9 @@ def test_long_windows_are_bounded_by_the_longest_record(path, caplog):
         ("x.fa", b"no fasta\n", "x.fa "),
         ("x.fa", b">a\nACGT\nACGTACGT\nAC\nACGT\n", "cannot be indexed"),
         ("x.fa", b">a\nACGT\n>a\nACGT\n", "x.fa.*a"),
-        ("x.fa.gz", gzip.compress(b">a\nACGT\n>a\nACGT\n"), "record 'a' has an id that came"),
+        ("x.fa.gz", gzipped(b">a\nACGT\n>a\nACGT\n"), "record 'a' has an id that came"),
         ("x.fa", b">a\nACGT\n>b\n", "record 'b' has no sequence"),
-        ("x.fa.gz", gzip.compress(b">a\nACGT\n" * 99)[:-12], "cut short or damaged"),
+        ("x.fa.gz", gzipped(b">a\nACGT\n" * 99)[:-12], "cut short or damaged"),
         ("x.fa", b">a\n" + b"MKLVE" * 20 + b"\n", "record 'a' has '[LE]' at position"),
         ("x.fq", b"@a\nACGT\n+\nIIII\n", "is fastq: windows are cut from FASTA"),
     ],
