@@ -42,6 +42,7 @@ def test_unknown_fields_are_warned_of_with_a_suggestion(row, caplog):
         ({"intermediate_size": 0}, "intermediate_size must be at least 1, got 0"),
         ({"intermediate_size": 1.5}, "intermediate_size"),
         ({"hidden_dropout_prob": 1.0}, r"must lie in \[0, 1\), got 1.0"),
+        ({"checkpoint_segment_size": 0}, "checkpoint_segment_size must be at least 1, got 0"),
         ({"problem_type": "binary"}, "problem_type must be one of regression, .* got 'binary'"),
         ({"pad_token_id": 20}, "pad_token_id must be below vocab_size=20, got 20"),
         ({"num_tasks": 3, "num_labels": 1}, "num_tasks with one label needs problem_type"),

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_mixers.models import ops_chord, packing
+from hf_mixers.models import ops_chord, ops_chord_fused, packing
 
 from .families import ROWS, every_family, every_variant, flatten, pad, random_ids
 
@@ -176,13 +176,18 @@ def test_low_precision_does_not_depend_on_company(row, dtype):
     torch.testing.assert_close(together, apart, atol=0.05, rtol=0.05)
 
 
-def test_a_leaking_rotation_fails_these_tests(monkeypatch):
-    def leaking(hidden, position, lengths, valid, track_size, inverse):
-        tracks = hidden.split(track_size, dim=1)
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_leaking_rotation_fails_these_tests(monkeypatch, fused):
+    def leaking(hidden, *_):
+        tracks = hidden.split(ROWS[0].small["track_size"], dim=1)
         return torch.cat([t.roll(-o, 0) for t, o in zip(tracks, [0, 1, 2, 4] * 9, strict=False)], 1)
 
+    def leaking_rows(self, hidden, rows, out):
+        return leaking(hidden)[rows].contiguous()
+
     monkeypatch.setattr(ops_chord, "_gather_by_track", leaking)
-    model = ROWS[0].build()
+    monkeypatch.setattr(ops_chord_fused.Rotation, "rows", leaking_rows)
+    model = ROWS[0].build(fused=fused)
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):
         check_same_answer(

@@ -6,6 +6,13 @@ from huggingface_hub.dataclasses import strict
 
 from .configuration_mixer import MixerConfig, bit_length
 
+_BLOCK_DROPOUTS = (
+    "hidden_dropout_prob",
+    "rotate_dropout_prob",
+    "decoder_hidden_dropout_prob",
+    "decoder_rotate_dropout_prob",
+)
+
 
 @strict
 class ChordMixerConfig(MixerConfig):
@@ -27,6 +34,12 @@ class ChordMixerConfig(MixerConfig):
         norm_groups: Groups of channels of `"group"`; default `track_size`, as in the authors' code.
         norm_eps: Added to the variance.
         rotate_dropout_prob: Dropout between rotating and mixing.
+        fused: Rotate and mix chunk by chunk and compute what lies between again in the backward
+            pass: faster and smaller. Turn it off for gradients of gradients. Dropout turns it off
+            in training.
+        reversible: Couple the blocks in two streams so that training stores no activations: memory
+            does not grow with depth. Another network than without; needs no `post_norm`, no norm or
+            `"layer"` before, and no dropout in the blocks.
         decoder_type: Masked language modelling with one linear layer, or with a second ChordMixer
             (appendix J of the paper) that the `decoder_...` fields describe.
         decoder_track_size: Channels per track of that decoder; it has as many tracks as the
@@ -52,6 +65,8 @@ class ChordMixerConfig(MixerConfig):
     norm_groups: int | None = None
     norm_eps: float = 1e-5
     rotate_dropout_prob: float | int = 0.0
+    fused: bool = True
+    reversible: bool = False
     decoder_type: Literal["linear", "chordmixer"] = "linear"
     decoder_track_size: int = 8
     decoder_intermediate_size: int = 64
@@ -102,6 +117,19 @@ class ChordMixerConfig(MixerConfig):
                 "tie_word_embeddings needs decoder_type='linear': another decoder ends in its own "
                 "width."
             )
+
+    def validate_reversible(self):
+        """Part of `validate`: what cannot be undone."""
+        if not self.reversible:
+            return
+        if self.post_norm != "none" or self.pre_norm not in ("none", "layer"):
+            raise ValueError(
+                "reversible needs post_norm='none' and pre_norm 'none' or 'layer', got "
+                f"{self.post_norm!r} and {self.pre_norm!r}."
+            )
+        rates = [name for name in _BLOCK_DROPOUTS if getattr(self, name)]
+        if rates:
+            raise ValueError(f"reversible needs blocks without dropout, but {rates[0]} is set.")
 
     def _group_norms(self) -> list[tuple[int, int]]:
         pairs = [(self.hidden_size, self.norm_groups or self.track_size)]

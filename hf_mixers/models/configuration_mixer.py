@@ -56,6 +56,8 @@ class MixerConfig(PreTrainedConfig):
             choose.
         initializer_range: Standard deviation of new embeddings, by default 1, or hidden_size^-0.5
             where they are tied to the output; linear layers start Xavier-uniform.
+        checkpoint_segment_size: Blocks whose activations are computed again together when gradient
+            checkpointing is on; default: the square root of their number.
     """
 
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
@@ -72,6 +74,7 @@ class MixerConfig(PreTrainedConfig):
     class_weights: list[float | int] | None = None
     num_tasks: int | None = None
     initializer_range: float | int | None = None
+    checkpoint_segment_size: int | None = None
     pad_token_id: int | None = 0
     bos_token_id: int | None = None
     eos_token_id: int | None = None
@@ -125,6 +128,7 @@ class MixerConfig(PreTrainedConfig):
             "max_position_embeddings",
             "input_features",
             "num_tasks",
+            "checkpoint_segment_size",
         ):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -9,8 +9,8 @@ Ours differs: any mix of lengths in a batch, masks, and the paper's order of rot
 default. From the pack it needs lengths and positions, and its order (longest first) for the depth.
 """
 
+import torch
 from torch import Tensor, nn
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_chordmixer import ChordMixerConfig
 from .heads import (
@@ -19,13 +19,16 @@ from .heads import (
     SequencePairClassificationHead,
     TokenClassificationHead,
 )
-from .modeling_mixer import MixerModel, MixerPreTrainedModel, run_layers
-from .norms import make_norm
+from .modeling_mixer import MixerModel, MixerPreTrainedModel
+from .norms import TokenLayerNorm, make_norm
 from .ops_chord import rotate
+from .ops_chord_fused import Branch, BranchSettings, add_branch, product_dtype
 from .packing import Pack
+from .stack import MixerStack, is_plain
+from .stack_reversible import ReversibleStack
 
 
-class ChordMixerBlock(GradientCheckpointingLayer):
+class ChordMixerBlock(nn.Module):
     """Rotate and mix around a residual connection."""
 
     def __init__(
@@ -40,20 +43,73 @@ class ChordMixerBlock(GradientCheckpointingLayer):
         width = config.num_tracks * track_size
         groups = config.norm_groups or track_size
         self.track_size = track_size
-        self.block_order = config.block_order
+        self.rotate_first = config.block_order == "rotate_mix"
         self.norm_before = make_norm(config.pre_norm, width, groups, config.norm_eps)
         self.rotate_dropout = nn.Dropout(rotate_dropout_prob)
         self.mix = ChordMixerMLP(width, intermediate_size, hidden_dropout_prob)
         self.norm_after = make_norm(config.post_norm, width, groups, config.norm_eps)
+        self.fused = config.fused
+        self.settings = BranchSettings(config.num_tracks, self.rotate_first, config.norm_eps)
 
-    def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
-        branch = hidden if self.norm_before is None else self.norm_before(hidden, pack)
-        if self.block_order == "rotate_mix":
-            branch = self.mix(self.rotate_dropout(rotate(branch, pack, self.track_size)))
-        else:
-            branch = rotate(self.rotate_dropout(self.mix(branch)), pack, self.track_size)
-        hidden = hidden + branch
+    def forward(self, hidden: Tensor, pack: Pack, residual: Tensor | None = None) -> Tensor:
+        """The branch of `hidden`, added to `hidden` itself or to another residual."""
+        hidden = self._add_branch(hidden, hidden if residual is None else residual, pack)
         return hidden if self.norm_after is None else self.norm_after(hidden, pack)
+
+    def _add_branch(self, source: Tensor, residual: Tensor, pack: Pack) -> Tensor:
+        fuse = self.can_fuse(pack)
+        if self.norm_before is not None and not (fuse and self.norm_is_fused):
+            source = self.norm_before(source, pack)
+        if fuse:
+            residual = None if source is residual else residual
+            return add_branch(source, residual, pack, self.settings, self.fused_weights())
+        if self.rotate_first:
+            branch = self.mix(self.rotate_dropout(rotate(source, pack, self.track_size)))
+        else:
+            branch = rotate(self.rotate_dropout(self.mix(source)), pack, self.track_size)
+        return residual + branch
+
+    def infer(
+        self, hidden: Tensor, pack: Pack, spare: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """`forward` without gradients, which may write to `hidden` and to `spare`.
+
+        Returns the result, and memory of at least as many rows for the next block.
+        """
+        branch = self.fused_branch(hidden, pack)
+        if branch is None:
+            return self(hidden, pack), spare
+        spare = torch.empty_like(hidden) if spare is None else spare[: hidden.shape[0]]
+        if branch.needs_scratch:
+            return branch.add(hidden, hidden, out=hidden, scratch=spare), spare
+        return branch.add(hidden, hidden, out=spare), hidden
+
+    def fused_branch(self, hidden: Tensor, pack: Pack) -> Branch | None:
+        """All of the block as one operation, or `None` if it must go module by module."""
+        norms_fit = self.norm_after is None and (self.norm_before is None or self.norm_is_fused)
+        if not (norms_fit and self.can_fuse(pack) and is_plain(self)):
+            return None
+        return Branch(self.settings, pack, self.fused_weights(), product_dtype(hidden))
+
+    def fused_weights(self) -> tuple[Tensor | None, ...]:
+        """Weights of the branch in the order of `Branch`."""
+        fc1, fc2, norm = self.mix.fc1, self.mix.fc2, self.norm_before
+        of_norm = (norm.weight, norm.bias) if self.norm_is_fused else (None, None)
+        return fc1.weight, fc1.bias, fc2.weight, fc2.bias, *of_norm
+
+    @property
+    def norm_is_fused(self) -> bool:
+        return self.norm_before is not None and is_plain(self.norm_before, TokenLayerNorm)
+
+    def can_fuse(self, pack: Pack) -> bool:
+        """Whether rotation and MLP may run as one: no dropout now, no adapters or hooks inside."""
+        return (
+            self.fused
+            and not pack.is_static
+            and not (self.training and (self.rotate_dropout.p or self.mix.dropout.p))
+            and all(is_plain(layer, nn.Linear) for layer in (self.mix.fc1, self.mix.fc2))
+            and all(is_plain(part) for part in (self.mix, self.mix.activation, self.rotate_dropout))
+        )
 
 
 class ChordMixerMLP(nn.Module):
@@ -70,26 +126,33 @@ class ChordMixerMLP(nn.Module):
         return self.dropout(self.fc2(self.dropout(self.activation(self.fc1(hidden)))))
 
 
+def stack_class(config: ChordMixerConfig) -> type[MixerStack]:
+    """Blocks one after another, or coupled so that they can be undone."""
+    return ReversibleStack if config.reversible else MixerStack
+
+
 class ChordMixerDecoder(nn.Module):
     """A second, narrower ChordMixer between encoder and masked-language-model head (appendix J)."""
 
     def __init__(self, config: ChordMixerConfig):
         super().__init__()
-        self.config = config
         self.project = nn.Linear(config.hidden_size, config.decoder_hidden_size)
-        self.layers = nn.ModuleList(
-            ChordMixerBlock(
-                config,
-                config.decoder_track_size,
-                config.decoder_intermediate_size,
-                config.decoder_hidden_dropout_prob,
-                config.decoder_rotate_dropout_prob,
-            )
-            for _ in range(config.num_hidden_layers)
+        self.layers = stack_class(config)(
+            config,
+            (
+                ChordMixerBlock(
+                    config,
+                    config.decoder_track_size,
+                    config.decoder_intermediate_size,
+                    config.decoder_hidden_dropout_prob,
+                    config.decoder_rotate_dropout_prob,
+                )
+                for _ in range(config.num_hidden_layers)
+            ),
         )
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
-        return run_layers(self.layers, self.project(hidden), pack, self.config.skipped_length)
+        return self.layers.run(self.project(hidden), pack)
 
 
 class ChordMixerPreTrainedModel(MixerPreTrainedModel):
@@ -120,6 +183,10 @@ class ChordMixerModel(ChordMixerPreTrainedModel, MixerModel):
             config.hidden_dropout_prob,
             config.rotate_dropout_prob,
         )
+
+    @staticmethod
+    def stack_class(config: ChordMixerConfig) -> type[MixerStack]:
+        return stack_class(config)
 
 
 class ChordMixerForMaskedLM(ChordMixerPreTrainedModel, MaskedLMHead):

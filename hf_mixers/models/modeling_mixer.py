@@ -1,6 +1,5 @@
 """The trunk of all families: inputs -> pack -> embedding -> blocks -> caller's layout."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -13,6 +12,7 @@ from transformers.utils import can_return_tuple, logging
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras
 from .packing import Pack, make_pack, segment_first, segment_max, segment_mean
+from .stack import MixerStack
 
 logger = logging.get_logger(__name__)
 
@@ -110,16 +110,20 @@ class MixerModel(MixerPreTrainedModel):
         if config.pooling == "cls":
             self.embed_cls = nn.Embedding(1, width)
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
-        self.layers = nn.ModuleList(
-            self.make_layer(config, index) for index in range(config.num_hidden_layers)
+        self.layers = self.stack_class(config)(
+            config, (self.make_layer(config, index) for index in range(config.num_hidden_layers))
         )
-        self.gradient_checkpointing = False
         self.post_init()
 
     @staticmethod
     def make_layer(config: MixerConfig, index: int) -> nn.Module:
         """Block `index`, to be called with `(hidden, pack)`."""
         raise NotImplementedError
+
+    @staticmethod
+    def stack_class(config: MixerConfig) -> type[MixerStack]:
+        """How the blocks are joined."""
+        return MixerStack
 
     def get_input_embeddings(self) -> nn.Module:
         return self.embed_tokens if self.config.input_features is None else self.embed_values
@@ -180,7 +184,7 @@ class MixerModel(MixerPreTrainedModel):
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
-        hidden = run_layers(self.layers, hidden, mixed, self.config.skipped_length, states)
+        hidden = self.layers.run(hidden, mixed, states)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
@@ -237,40 +241,6 @@ class HiddenStates:
         if self.token_rows is None:
             return tokens
         return hidden.index_copy(0, self.token_rows, tokens)
-
-
-def run_layers(
-    layers: nn.ModuleList,
-    hidden: Tensor,
-    pack: Pack,
-    skipped_length: Callable[[int], int],
-    states: HiddenStates | None = None,
-) -> Tensor:
-    """`hidden` through all layers, layer k only for sequences longer than `skipped_length(k)`.
-
-    Sequences that are done leave the matrix. A layer is called even when no sequence is left, on
-    zero rows, so that all processes of a distributed run call the same layers and every weight has
-    a gradient.
-    """
-    active, done = pack, []
-    for index, layer in enumerate(layers):
-        if states is not None:
-            whole = states.record(torch.cat([hidden, *reversed(done)]))
-            hidden, done = whole[: hidden.shape[0]], [whole[hidden.shape[0] :]]
-        if pack.is_static:
-            active = pack.longer_than(skipped_length(index))
-            mixed = layer(hidden, active)
-            hidden = (
-                mixed if active.valid is None else torch.where(active.valid[:, None], mixed, hidden)
-            )
-            continue
-        active = active.longer_than(skipped_length(index))
-        if active.num_rows < hidden.shape[0]:
-            done.append(hidden[active.num_rows :])
-            hidden = hidden[: active.num_rows]
-        hidden = layer(hidden, active)
-    hidden = torch.cat([hidden, *reversed(done)]) if done else hidden
-    return hidden if states is None else states.record(hidden)
 
 
 def unpack_batches(rows: Tensor, pack: Pack, shapes: list[tuple[int, int]]) -> list[Tensor]:

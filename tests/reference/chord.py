@@ -46,6 +46,7 @@ def run_blocks(
     depth = config.num_hidden_layers
     if config.adaptive_depth:
         depth = min(depth, (length - 1).bit_length())
+    previous = sequence
     for k in range(depth):
         block = f"{prefix}.{k}"
 
@@ -60,7 +61,10 @@ def run_blocks(
             branch = mix(rotate_by_roll(branch, config.track_size))
         else:
             branch = rotate_by_roll(mix(branch), config.track_size)
+        if config.reversible:
+            previous, sequence = sequence, previous + branch
+            continue
         sequence = normalise(
             sequence + branch, config.post_norm, state, f"{block}.norm_after", groups
         )
-    return sequence
+    return (previous + sequence) / 2 if config.reversible else sequence

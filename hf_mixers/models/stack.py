@@ -1,0 +1,97 @@
+"""The blocks of a mixer one after another: depth by length, memory, and gradients.
+
+Block k is for sequences longer than `config.skipped_length(k)`. In the ragged layout these are a
+prefix of the matrix, so sequences that are done stay behind and cost nothing more.
+"""
+
+from collections.abc import Callable, Iterable
+from math import isqrt
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from .configuration_mixer import MixerConfig
+from .packing import Pack
+
+
+class Recorder(Protocol):
+    """Takes the hidden states between blocks, and gives what is to be handed on."""
+
+    def record(self, hidden: Tensor) -> Tensor: ...
+
+
+class MixerStack(nn.ModuleList):
+    """The blocks, each called with `(hidden, pack)`.
+
+    A block is called even when no sequence is left for it, on zero rows, so that all processes of a
+    distributed run call the same blocks and every weight has a gradient. Without gradients a block
+    that has a method `infer` may work in the memory that an earlier one is done with.
+    """
+
+    def __init__(self, config: MixerConfig, layers: Iterable[nn.Module]):
+        super().__init__(layers)
+        self.config = config
+        self.gradient_checkpointing = False
+
+    def run(self, hidden: Tensor, pack: Pack, states: Recorder | None = None) -> Tensor:
+        """`hidden` through all blocks."""
+        # recorded states stay in memory: there is nothing to save by computing them again
+        if self.gradient_checkpointing and self.training and states is None:
+            size = self.config.checkpoint_segment_size or max(1, isqrt(len(self)))
+            for first in range(0, len(self), size):
+                numbers = range(first, min(first + size, len(self)))
+                hidden = self._gradient_checkpointing_func(self._run_part, numbers, hidden, pack)
+            return hidden
+        return self._run_part(range(len(self)), hidden, pack, states)
+
+    def _run_part(
+        self, numbers: range, hidden: Tensor, pack: Pack, states: Recorder | None = None
+    ) -> Tensor:
+        if pack.is_static:
+            return self._run_static(numbers, hidden, pack, states)
+        # what the caller owns is never written to: the first block makes the first matrix of ours
+        in_place, spare = states is None and not torch.is_grad_enabled(), None
+        active, done = pack, []
+        for number in numbers:
+            layer = self[number]
+            if states is not None:
+                whole = states.record(torch.cat([hidden, *reversed(done)]))
+                hidden, done = whole[: hidden.shape[0]], [whole[hidden.shape[0] :]]
+            active = active.longer_than(self.config.skipped_length(number))
+            if active.num_rows < hidden.shape[0]:
+                done.append(hidden[active.num_rows :])
+                hidden = hidden[: active.num_rows]
+            if in_place and number > numbers[0] and hasattr(layer, "infer"):
+                hidden, spare = layer.infer(hidden, active, spare)
+            else:
+                hidden = layer(hidden, active)
+        hidden = torch.cat([hidden, *reversed(done)]) if done else hidden
+        return hidden if states is None else states.record(hidden)
+
+    def _run_static(
+        self, numbers: range, hidden: Tensor, pack: Pack, states: Recorder | None
+    ) -> Tensor:
+        for number in numbers:
+            hidden = hidden if states is None else states.record(hidden)
+            active = pack.longer_than(self.config.skipped_length(number))
+            mixed = self[number](hidden, active)
+            hidden = choose(active, mixed, hidden)
+        return hidden if states is None else states.record(hidden)
+
+
+def choose(active: Pack, mixed: Tensor, hidden: Tensor) -> Tensor:
+    """Of the rows of a static pack, those that a block is for as `mixed`, the rest as they were."""
+    return mixed if active.valid is None else torch.where(active.valid[:, None], mixed, hidden)
+
+
+def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
+    """Whether calling `module` does no more than its class says: no hooks, no other forward."""
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
+    right_kind = kind is None or type(module) is kind
+    return right_kind and not any(hooks) and "forward" not in vars(module)

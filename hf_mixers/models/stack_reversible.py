@@ -1,0 +1,103 @@
+"""Blocks as a reversible coupling of two streams: memory of training does not grow with depth.
+
+Idea: both streams start as the embedding; block k adds its branch of one stream to the other, and
+the streams change places: (a, b) -> (b, a + F_k(b)). Their mean comes out. The step can be undone,
+(b, c) -> (c - F_k(b), b), so the backward pass needs no stored activations: it walks from the
+outputs back to the inputs. After Gomez et al., The Reversible Residual Network, NeurIPS 2017.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .packing import Pack
+from .stack import MixerStack, Recorder, choose
+
+
+class ReversibleStack(MixerStack):
+    """Blocks called with `(hidden, pack, residual)`, coupled in two streams.
+
+    Blocks that give a `fused_branch(hidden, pack)` are undone in the backward pass. Otherwise, when
+    hidden states are asked for, and in the static layout, activations are stored as usual.
+    """
+
+    def run(self, hidden: Tensor, pack: Pack, states: Recorder | None = None) -> Tensor:
+        if states is None and not pack.is_static:
+            packs = self._packs(pack)
+            branches = [
+                layer.fused_branch(hidden, active)
+                for layer, active in zip(self, packs, strict=True)
+            ]
+            if None not in branches:
+                weights = [weight for layer in self for weight in layer.fused_weights()]
+                return _Couple.apply(hidden, branches, *weights)
+        return self._run_stored(hidden, pack, states)
+
+    def _packs(self, pack: Pack) -> list[Pack]:
+        """What is left of the pack at each block."""
+        packs = []
+        for number in range(len(self)):
+            pack = pack.longer_than(self.config.skipped_length(number))
+            packs.append(pack)
+        return packs
+
+    def _run_stored(self, hidden: Tensor, pack: Pack, states: Recorder | None) -> Tensor:
+        first = second = hidden
+        done = []
+        for number, layer in enumerate(self):
+            if states is not None:
+                first, second, done = _record(first, second, done, states)
+            active = pack.longer_than(self.config.skipped_length(number))
+            if not pack.is_static and active.num_rows < first.shape[0]:
+                done.append((first[active.num_rows :] + second[active.num_rows :]) / 2)
+                first, second = first[: active.num_rows], second[: active.num_rows]
+            if self.gradient_checkpointing and self.training and states is None:
+                mixed = self._gradient_checkpointing_func(layer, second, active, first)
+            else:
+                mixed = layer(second, active, first)
+            first, second = second, choose(active, mixed, first)
+        if states is not None:
+            first, second, done = _record(first, second, done, states)
+        return torch.cat([(first + second) / 2, *reversed(done)])
+
+
+def _record(first: Tensor, second: Tensor, done: list[Tensor], states: Recorder):
+    """Record the mean of the streams, and hand them on as they lie around it."""
+    mean, half = (first + second) / 2, (first - second) / 2
+    whole = states.record(torch.cat([mean, *reversed(done)]))
+    mean, rest = whole[: first.shape[0]], whole[first.shape[0] :]
+    return mean + half, mean - half, [rest]
+
+
+class _Couple(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, hidden, branches, *weights):
+        first, second = hidden.clone(), hidden.clone()
+        for branch in branches:
+            active = slice(0, branch.pack.num_rows)
+            branch.add(second[active], first[active], out=first[active])
+            first, second = second, first
+        ctx.branches = branches
+        ctx.save_for_backward(first, second, *weights)
+        return (first + second).div_(2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        first, second, *weights = ctx.saved_tensors
+        # the streams are walked back in place: a second backward pass is refused by autograd
+        of_first = grad / 2
+        of_second = of_first.clone()
+        per_block = len(weights) // max(1, len(ctx.branches))
+        of_weights = []
+        for number in reversed(range(len(ctx.branches))):
+            branch = ctx.branches[number]
+            first, second = second, first
+            of_first, of_second = of_second, of_first
+            active = slice(0, branch.pack.num_rows)
+            branch.add(second[active], first[active], out=first[active], sign=-1)
+            target = of_second[active]
+            grads = branch.backward(second[active], of_first[active], base=target, out=target)
+            part = tuple(weights[number * per_block : (number + 1) * per_block])
+            of_weights = grads.like(part) + of_weights
+        return of_first.add_(of_second), None, *of_weights
