@@ -21,10 +21,13 @@ ORDERS_AND_NORMS = list(itertools.product(["rotate_mix", "mix_rotate"], ["none",
 every_order_and_norm = pytest.mark.parametrize(("order", "norm"), ORDERS_AND_NORMS)
 
 
-@pytest.fixture(params=[3, 16, 4096])
-def chunk_rows(request, monkeypatch):
-    monkeypatch.setitem(ops_chord_fused.CHUNK_ROWS, "cpu", request.param)
-    return request.param
+@pytest.fixture(params=[(3, 0), (16, 0), (16, 1000), (4096, 1000)], ids=str)
+def limits(request, monkeypatch):
+    """Rows of a chunk; rows up to which the hidden layer is kept."""
+    chunk_rows, kept_rows = request.param
+    monkeypatch.setitem(ops_chord_fused.CHUNK_ROWS, "cpu", chunk_rows)
+    monkeypatch.setattr(ops_chord_fused, "KEPT_ROWS", kept_rows)
+    monkeypatch.setattr(ops_chord_fused, "KEPT_PLACES", kept_rows)
 
 
 def make_pack(lengths: list[int]) -> Pack:
@@ -94,7 +97,7 @@ def test_places_beyond_32_bits_are_64_bits_wide(monkeypatch):
 
 @every_order_and_norm
 @pytest.mark.parametrize("coupled", [False, True])
-def test_fused_equals_module_by_module(order, norm, coupled, chunk_rows):
+def test_fused_equals_module_by_module(order, norm, coupled, limits):
     pack = make_pack(EDGE_LENGTHS)
     block = make_block(order, norm)
     source = torch.randn(pack.num_rows, 12, dtype=torch.float64, requires_grad=True)
@@ -154,16 +157,18 @@ def test_half_precision_weights_sum_their_gradients_in_float32():
         assert (a.float() - b).norm() < 0.05 * b.norm()
 
 
-def test_fused_saves_only_the_input_of_a_block():
+@pytest.mark.parametrize(("limit", "widths"), [(699, [12]), (700, [7, 12])])
+def test_fused_saves_the_input_of_a_block_and_of_few_rows_the_hidden_layer(
+    limit, widths, monkeypatch
+):
+    monkeypatch.setattr(ops_chord_fused, "KEPT_ROWS", limit)
     pack = make_pack([500, 200])
     block = make_block("rotate_mix", "layer", torch.float32)
     hidden = torch.randn(pack.num_rows, 12, requires_grad=True)
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
         block(hidden, pack)
-    large = [tensor for tensor in saved if tensor.shape[:1] == (700,)]
-    assert len(large) == 1
-    assert large[0].data_ptr() == hidden.data_ptr()
+    assert sorted(t.shape[1] for t in saved if t.dim() == 2 and t.shape[0] == 700) == widths
 
 
 def test_gradients_of_gradients_need_the_modules():

@@ -5,7 +5,8 @@ Idea: rows pass rotation, both products and the GELU chunk by chunk, so that wha
   stays in the cache; the backward pass computes it again from the input of the block. The rotation
   is turned around by rotating back, a gather as well.
 Cost: the two products and little else. Memory: the input of the block for the backward pass, one
-  more `(T, D)` matrix while it runs, and a few chunks.
+  more `(T, D)` matrix while it runs, and a few chunks. Small batches also keep the hidden layer:
+  there it is cheaper to store than to compute again.
 Ours: the authors' code stores every step. From the pack it needs the ragged layout.
 """
 
@@ -24,7 +25,12 @@ from .packing import Pack, at_least_float32
 # rows that pass together: few enough for the cache, or enough to keep an accelerator busy
 CHUNK_ROWS = {"cpu": 4096}
 CHUNK_ROWS_ELSEWHERE = 131_072
+# up to how many rows the hidden layer is kept for the backward pass
+KEPT_ROWS = 32_768
+# up to how many numbers the places that a rotation reads from are kept for the next block
+KEPT_PLACES = 1 << 22
 
+gelu = torch.nn.functional.gelu
 gelu_in_place = torch.ops.aten.gelu_
 gelu_backward = torch.ops.aten.gelu_backward
 
@@ -44,6 +50,15 @@ class Rotation:
         self.ends = list(accumulate(pack.sizes))
         self.offsets = chord_offsets(num_tracks)
         self._tables: tuple[Tensor, ...] | None = None
+        self._places: dict[tuple[int, int], Tensor] = {}
+
+    @classmethod
+    def of(cls, pack: Pack, num_tracks: int, inverse: bool = False) -> "Rotation":
+        """The rotation that an earlier block has used, if there is one."""
+        key = cls, num_tracks, inverse
+        if key not in pack.notes:
+            pack.notes[key] = cls(pack, num_tracks, inverse)
+        return pack.notes[key]
 
     def rows(self, hidden: Tensor, rows: slice, out: Tensor) -> Tensor:
         """Rows of the rotated `hidden`, written to the first rows of `out`."""
@@ -55,6 +70,15 @@ class Rotation:
             tracks = hidden.view(hidden.shape[0] * self.num_tracks, -1)
             torch.index_select(tracks, 0, self._index(rows), out=out.view(-1, tracks.shape[1]))
         return out
+
+    def _index(self, rows: slice) -> Tensor:
+        key = rows.start, rows.stop
+        if key in self._places:
+            return self._places[key]
+        places = self._find_places(rows)
+        if self.pack.num_rows * self.num_tracks <= KEPT_PLACES:
+            self._places[key] = places
+        return places
 
     def _copy_slices(self, hidden: Tensor, rows: slice, number: int, out: Tensor) -> None:
         """Rows of one sequence: each track comes from one stretch of rows, or two at its end."""
@@ -71,7 +95,7 @@ class Rotation:
             if before_end < len(target):
                 target[before_end:].copy_(source[: len(target) - before_end])
 
-    def _index(self, rows: slice) -> Tensor:
+    def _find_places(self, rows: slice) -> Tensor:
         """For each row and track of `rows`, its place in the `(T * num_tracks)` pieces of tracks.
 
         The sum of position and shift stays below twice the length, so a sign bit takes the place of
@@ -124,14 +148,21 @@ class Branch:
         self.norm = None if weights[4] is None else weights[4:]
 
     def add(
-        self, source: Tensor, residual: Tensor, out: Tensor, sign: int = 1, scratch=None
+        self,
+        source: Tensor,
+        residual: Tensor,
+        out: Tensor,
+        sign: int = 1,
+        scratch: Tensor | None = None,
+        kept: Tensor | None = None,
     ) -> Tensor:
         """`out = residual + sign * F(source)`; `out` may be `residual`, or `source` if `scratch`.
 
         Args:
             scratch: `(T, D)` to work in; made if one is needed (`needs_scratch`) and not given.
+            kept: `(T, h)` that takes the hidden layer before its GELU.
         """
-        rotation = Rotation(self.pack, self.settings.num_tracks)
+        rotation = Rotation.of(self.pack, self.settings.num_tracks)
         if self.needs_scratch and scratch is None:
             scratch = torch.empty_like(source)
         if self.settings.rotate_first:
@@ -139,12 +170,12 @@ class Branch:
                 source, _, _ = self._normalise_all(source, scratch)
             rotated = self._chunk_buffer(source)
             for rows in self._chunks():
-                hidden = self._hidden(rotation.rows(source, rows, rotated))
-                self._add_product(gelu_in_place(hidden), residual[rows], out[rows], sign)
+                hidden = self._activated(rotation.rows(source, rows, rotated), rows, kept)
+                self._add_product(hidden, residual[rows], out[rows], sign)
             return out
         for rows in self._chunks():
-            hidden = self._hidden(self._normalise(source[rows])[0])
-            scratch[rows] = torch.addmm(self.b2, gelu_in_place(hidden), self.w2.t())
+            hidden = self._activated(self._normalise(source[rows])[0], rows, kept)
+            scratch[rows] = torch.addmm(self.b2, hidden, self.w2.t())
         rotated = self._chunk_buffer(source)
         for rows in self._chunks():
             mixed = rotation.rows(scratch, rows, rotated)
@@ -155,16 +186,24 @@ class Branch:
     def needs_scratch(self) -> bool:
         return self.norm is not None or not self.settings.rotate_first
 
-    def backward(self, source: Tensor, grad: Tensor, base: Tensor | None, out: Tensor) -> "Grads":
+    def backward(
+        self,
+        source: Tensor,
+        grad: Tensor,
+        base: Tensor | None,
+        out: Tensor,
+        kept: Tensor | None = None,
+    ) -> "Grads":
         """`out = base + dF(source)^T grad`, and the gradients of the weights."""
-        rotation = Rotation(self.pack, self.settings.num_tracks)
-        back = Rotation(self.pack, self.settings.num_tracks, inverse=True)
+        rotation = Rotation.of(self.pack, self.settings.num_tracks)
+        back = Rotation.of(self.pack, self.settings.num_tracks, inverse=True)
         grads = Grads(self)
         buffer, second_buffer = self._chunk_buffer(source), self._chunk_buffer(source)
         if not self.settings.rotate_first:
             for rows in self._chunks():
                 normal, mean, rstd = self._normalise(source[rows])
-                inner = self._mix_backward(normal, back.rows(grad, rows, buffer), grads)
+                of_mixed = back.rows(grad, rows, buffer)
+                inner = self._mix_backward(normal, of_mixed, rows, kept, grads) @ self.w1
                 inner = self._norm_backward(inner, source[rows], mean, rstd, grads)
                 _add(base, inner, rows, out)
             return grads
@@ -174,7 +213,11 @@ class Branch:
         inner = torch.empty_like(source)
         for rows in self._chunks():
             rotated = rotation.rows(normal, rows, buffer)
-            inner[rows] = self._mix_backward(rotated, grad[rows], grads)
+            hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
+            if hidden.dtype == inner.dtype:
+                torch.mm(hidden, self.w1, out=inner[rows])
+            else:
+                inner[rows] = hidden @ self.w1
         for rows in self._chunks():
             part = back.rows(inner, rows, second_buffer)
             if self.norm is not None:
@@ -189,9 +232,16 @@ class Branch:
         first = next(self._chunks(), slice(0, 0))
         return like.new_empty(first.stop, like.shape[1])
 
-    def _hidden(self, rows: Tensor) -> Tensor:
+    def _hidden(self, values: Tensor) -> Tensor:
         """The hidden layer before its GELU."""
-        return torch.addmm(self.b1, rows.to(self.dtype), self.w1.t())
+        return torch.addmm(self.b1, values.to(self.dtype), self.w1.t())
+
+    def _activated(self, values: Tensor, rows: slice, kept: Tensor | None) -> Tensor:
+        """The hidden layer; what comes before its GELU is kept if there is room for it."""
+        if kept is None:
+            return gelu_in_place(self._hidden(values))
+        torch.addmm(self.b1, values.to(self.dtype), self.w1.t(), out=kept[rows])
+        return gelu(kept[rows])
 
     def _add_product(self, hidden: Tensor, residual: Tensor, out: Tensor, sign: int) -> None:
         if hidden.dtype == out.dtype:
@@ -202,14 +252,16 @@ class Branch:
             mixed = torch.addmm(self.b2, hidden, self.w2.t())
             torch.add(residual, mixed, alpha=sign, out=out)
 
-    def _mix_backward(self, rows: Tensor, grad: Tensor, grads: "Grads") -> Tensor:
-        """Gradient of the rows that went into the products, from that of what came out."""
-        rows, grad = rows.to(self.dtype), grad.to(self.dtype)
-        before = self._hidden(rows)
+    def _mix_backward(
+        self, values: Tensor, grad: Tensor, rows: slice, kept: Tensor | None, grads: "Grads"
+    ) -> Tensor:
+        """Gradient of the hidden layer before its GELU, from that of what the products gave."""
+        values, grad = values.to(self.dtype), grad.to(self.dtype)
+        before = self._hidden(values) if kept is None else kept[rows]
         inner = gelu_backward(grad @ self.w2, before)
-        grads.add_layer(2, grad, gelu_in_place(before))
-        grads.add_layer(1, inner, rows)
-        return inner @ self.w1
+        grads.add_layer(2, grad, gelu(before))
+        grads.add_layer(1, inner, values)
+        return inner
 
     def _normalise(self, rows: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         if self.norm is None:
@@ -292,22 +344,25 @@ def add_branch(
 class _AddBranch(torch.autograd.Function):
     @staticmethod
     def forward(ctx, source, residual, pack, settings, dtype, *weights):
-        ctx.save_for_backward(source, *weights)
-        ctx.has_residual = residual is not None
-        ctx.settings = settings, pack, dtype
         base = source if residual is None else residual
         branch = Branch(settings, pack, weights, dtype)
-        return branch.add(source.contiguous(), base, torch.empty_like(base))
+        kept = None
+        if any(ctx.needs_input_grad) and pack.num_rows <= KEPT_ROWS:
+            kept = source.new_empty(pack.num_rows, weights[0].shape[0], dtype=dtype)
+        ctx.save_for_backward(source, kept, *weights)
+        ctx.has_residual = residual is not None
+        ctx.settings = settings, pack, dtype
+        return branch.add(source.contiguous(), base, torch.empty_like(base), kept=kept)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        source, *weights = ctx.saved_tensors
+        source, kept, *weights = ctx.saved_tensors
         settings, pack, dtype = ctx.settings
         grad = grad.contiguous()
         branch = Branch(settings, pack, tuple(weights), dtype)
         out = torch.empty_like(source)
         base = None if ctx.has_residual else grad
-        grads = branch.backward(source.contiguous(), grad, base, out)
+        grads = branch.backward(source.contiguous(), grad, base, out, kept)
         to_residual = grad if ctx.has_residual else None
         return out, to_residual, None, None, None, *grads.like(tuple(weights))

@@ -12,7 +12,7 @@ layouts share that view, so every mixer is written once:
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 import torch
@@ -66,6 +66,8 @@ class Pack:
     order: Tensor | None = None  # (B,) the caller's place of each sequence; None: the same place
     sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
     valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
+    # what operations have worked out about this pack and its device, for the next block to find
+    notes: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def num_rows(self) -> int:
