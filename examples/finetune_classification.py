@@ -11,7 +11,7 @@ Your own data (FASTA, FASTQ, GenBank, parquet or CSV; files, globs or folders):
 
 It writes the model and its card, metrics.json, predictions.csv and plots to the output folder. All
 numbers are of the test part, which is looked at once, at the end; choices are made on the
-validation part.
+validation part, and with `--report_on validation` the test part is not looked at at all.
 """
 
 import sys
@@ -128,6 +128,10 @@ class RunOptions:
         default_factory=lambda: ["kmer", "cnn"],
         metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
     )
+    report_on: str = field(
+        default="test",
+        metadata={"help": "'test', or 'validation' as long as settings are being chosen."},
+    )
     patience: int = field(
         default=3, metadata={"help": "Stop after so many evaluations without a better one."}
     )
@@ -149,6 +153,8 @@ def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((ModelOptions, DataOptions, RunOptions, Arguments))
     parsed = parser.parse_args_into_dataclasses(arguments)
     model_options, data_options, run_options, training = parsed
+    if run_options.report_on not in ("test", "validation"):
+        raise SystemExit(f"--report_on must be test or validation, got {run_options.report_on}.")
     set_seed(training.seed)
     parts = load_parts(data_options, training.seed, run_options.smoke)
     if run_options.smoke:
@@ -174,9 +180,10 @@ def main(arguments: list[str] | None = None) -> dict:
         processing_class=tokenizer,
     )
     trainer.train(resume_from_checkpoint=parse_resume(training))
-    scores = softmax(trainer.predict(tokens["test"]).predictions, axis=-1)
-    all_scores = {"model": scores} | run_baselines(run_options.baselines, parts)
-    return report_results(trainer, tokenizer, parts, all_scores, parsed[:3])
+    judged = run_options.report_on
+    scores = softmax(trainer.predict(tokens[judged]).predictions, axis=-1)
+    all_scores = {"model": scores} | run_baselines(run_options.baselines, parts, judged)
+    return report_results(trainer, tokenizer, parts[judged], all_scores, parsed[:3])
 
 
 def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
@@ -242,8 +249,8 @@ def headline(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     return {name: metric["value"] for name, metric in report["overall"].items()}
 
 
-def run_baselines(names: list[str], parts: DatasetDict) -> dict[str, np.ndarray]:
-    """Test scores of the baselines, trained on the same parts."""
+def run_baselines(names: list[str], parts: DatasetDict, judged: str) -> dict[str, np.ndarray]:
+    """Scores of the baselines on one part, trained as the model is."""
     known = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
     scores = {}
     for name in names:
@@ -256,28 +263,28 @@ def run_baselines(names: list[str], parts: DatasetDict) -> dict[str, np.ndarray]
             for part in ("train", "validation")
         )
         baseline = known[name]().fit(*train, validation=validation)
-        scores[name] = baseline.predict_proba(list(parts["test"]["sequence"]))
+        scores[name] = baseline.predict_proba(list(parts[judged]["sequence"]))
     return scores
 
 
-def report_results(trainer, tokenizer, parts, all_scores, options) -> dict:
+def report_results(trainer, tokenizer, judged, all_scores, options) -> dict:
     """Write what the run found to its folder, print the headline, return the metrics."""
     folder = Path(trainer.args.output_dir)
-    test = parts["test"]
-    names = test.features["label"].names
-    labels, lengths = np.asarray(test["label"]), np.asarray(test["length"])
+    names = judged.features["label"].names
+    labels, lengths = np.asarray(judged["label"]), np.asarray(judged["length"])
     reports = {
         name: classification_report(scores, labels, lengths, class_names=names)
         for name, scores in all_scores.items()
     }
     plot_by_length(reports, folder / "by_length.png")
-    columns = {"id": test["id"], "length": lengths, "label": [names[label] for label in labels]}
+    columns = {"id": judged["id"], "length": lengths, "label": [names[label] for label in labels]}
     columns |= {f"score_{n}": all_scores["model"][:, i].round(6) for i, n in enumerate(names)}
     write_table(folder / "predictions.csv", columns)
-    model_options, data_options, _ = options
+    model_options, data_options, run_options = options
     results = write_run(
         trainer,
         reports,
+        part=run_options.report_on,
         options=options,
         dataset_name=", ".join(data_options.data or ["clostridium_mycoplasma"]),
         task="text-classification",

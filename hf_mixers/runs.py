@@ -52,20 +52,22 @@ def write_run(
     tokenizer: PreTrainedTokenizerBase | None = None,
     base_model: str | None = None,
     plots: Sequence[str] = (),
+    part: str = "test",
 ) -> dict:
     """Write a trained model with its card, its metrics and the curves of training; return these.
 
     Args:
-        reports: Results on the test rows: those of the model under `model`, then of baselines.
+        reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
         options: Dataclasses with the settings of the script, besides those of the Trainer.
         plots: Further pictures that lie in the output folder.
+        part: Which part of the data the results are of.
     """
     folder = Path(trainer.args.output_dir)
     history = trainer.state.log_history
     plot_history(history, folder / "history.png")
     environment = run_environment(trainer.args.seed)
     results = {
-        "test": dict(reports),
+        part: dict(reports),
         "history": history,
         "options": {type(part).__name__: asdict(part) for part in options},
         "training": trainer.args.to_dict(),
@@ -77,6 +79,13 @@ def write_run(
     trainer.save_model()
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
+    # a card tells of the test part alone: with others, settings are still being chosen
+    if part == "test":
+        _write_card(trainer, reports, environment, dataset_name, task, base_model, plots)
+    return results
+
+
+def _write_card(trainer, reports, environment, dataset_name, task, base_model, plots) -> None:
     settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
     card = make_card(
         trainer.model,
@@ -89,8 +98,7 @@ def write_run(
         plots=[*plots, "history.png"],
         versions=environment,
     )
-    card.save(folder / "README.md")
-    return results
+    card.save(Path(trainer.args.output_dir) / "README.md")
 
 
 def parse_resume(arguments: TrainingArguments) -> str | bool | None:
