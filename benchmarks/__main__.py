@@ -70,8 +70,9 @@ def run(command: str, options: Options) -> None:
             )
             write_rows(path, rows)
     for measure in make_measures({command: read_rows(path)}):
-        goal = f" (goal {measure.must})" if measure.must else ""
-        print(f"{measure.name}: {measure.value}{goal}")
+        goals = {"goal": measure.must, "better": measure.aim}
+        text = ", ".join(f"{name} {value}" for name, value in goals.items() if value)
+        print(f"{measure.name}: {measure.value}{f' ({text})' if text else ''}")
     print(f"{path}: {sum(row['status'] == 'ok' for row in rows)} of {len(rows)} rows measured")
 
 

@@ -22,7 +22,7 @@ def draw_all(folder: Path) -> list[Path]:
     return [
         draw(tables[command], folder / f"{command}.png")
         for command, draw in DRAWERS.items()
-        if tables.get(command)
+        if find_rows(tables.get(command, []), status="ok")
     ]
 
 
@@ -42,7 +42,7 @@ def draw_peers(rows: list[Row], path: Path) -> Path:
 def draw_scaling(rows: list[Row], path: Path) -> Path:
     """Time per token and block over length: a flat line is growth as N log N."""
     figure = new_figure(9.0, 4.0)
-    for axes, mode in zip(figure.subplots(1, 2, sharey=True), ("forward", "training"), strict=True):
+    for axes, mode in zip(figure.subplots(1, 2), ("forward", "training"), strict=True):
         chosen = find_rows(rows, mode=mode)
         _draw_lines(axes, chosen, lambda row: 1e9 * row["median_s"] / row["token_blocks"])
         axes.set_ylim(bottom=0)
@@ -54,8 +54,8 @@ def draw_scaling(rows: list[Row], path: Path) -> Path:
 
 def draw_memory(rows: list[Row], path: Path) -> Path:
     """Peak memory of the training step, a bar per way of keeping activations."""
-    chosen = find_rows(rows, task="training step", status="ok")
-    bars = {row["network"]: row["peak_mib"] / 1024 for row in chosen}
+    chosen = find_rows(rows, task="training step")
+    bars = {row["network"]: row["peak_mib"] / 1024 for row in find_rows(chosen, status="ok")}
     return _draw_bars(bars, f"Training step on {chosen[0]['length']:,} tokens, peak GiB", path)
 
 
@@ -70,8 +70,8 @@ def _draw_lines(axes, rows: list[Row], value: Callable[[Row], float | None]) -> 
     for number, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
         found = find_rows(rows, network=network, status="ok")
         points = [(row["length"], value(row)) for row in found if value(row) is not None]
-        xs, ys = zip(*points, strict=True) if points else ((), ())
-        axes.plot(xs, ys, label=network, **line_look(number))
+        if points:
+            axes.plot(*zip(*points, strict=True), label=network, **line_look(number))
     axes.set_xscale("log", base=2)
     axes.set_xlabel("Tokens")
 
@@ -80,7 +80,10 @@ def _draw_bars(bars: dict[str, float], label: str, path: Path) -> Path:
     figure = new_figure(7.0, 1.2 + 0.42 * len(bars))
     axes = figure.subplots()
     drawn = axes.barh(list(bars), list(bars.values()), color=COLOURS[0])
-    axes.bar_label(drawn, fmt="{:,.3g}", padding=3)
+    texts = [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in bars.values()]
+    axes.bar_label(drawn, texts, padding=3)
+    axes.margins(x=0.12)
+    axes.set_axisbelow(True)
     axes.invert_yaxis()
     axes.set_xlabel(label)
     return save_figure(figure, path)

@@ -9,7 +9,7 @@ from .tables import Row, find_rows, read_tables
 START, END = "<!-- benchmarks: made by python -m benchmarks report -->", "<!-- benchmarks: end -->"
 TITLES = {
     "chordmixer": "**ChordMixer**",
-    "plain": "ChordMixer, plain operations",
+    "plain": "ChordMixer, plain implementation",
     "modernbert": "ModernBERT (sdpa)",
     "longformer": "Longformer",
     "nystromformer": "Nyströmformer",
@@ -26,7 +26,7 @@ def update_readme(readme: Path, folder: Path) -> None:
     if not found or not ended:
         raise ValueError(f"{readme.name} needs the lines {START} and {END}.")
     section = make_section(folder)
-    readme.write_text(f"{before}{START}\n{section}{END}{after}", encoding="utf-8")
+    readme.write_text(f"{before}{START}\n\n{section}\n{END}{after}", encoding="utf-8")
 
 
 def make_section(folder: Path) -> str:

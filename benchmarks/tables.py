@@ -10,8 +10,9 @@ from hf_mixers.environment import run_environment
 from hf_mixers.runs import write_json, write_table
 
 RESULTS = Path(__file__).parent / "results"
-# settings of the process that change speed or memory
-_SETTINGS = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "OMP_", "GOMP_", "KMP_", "MKL_", "ONEDNN_")
+# variables of the environment that change speed or memory
+_ALLOCATOR = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
+_SETTINGS = (*_ALLOCATOR, "OMP_", "GOMP_", "KMP_", "MKL_", "ONEDNN_")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 Row = dict[str, Any]
@@ -58,8 +59,8 @@ def write_environment(path: Path, seed: int, threads: int | None, options: dict)
     if _HUGE_PAGES.exists():
         machine["transparent_huge_pages"] = _HUGE_PAGES.read_text().strip()
     settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
-    malloc = {name for name in settings if name.startswith(_SETTINGS[:3])}
-    environment["allocator"] = "set by the environment" if malloc else "default"
+    is_set = any(name.startswith(_ALLOCATOR) for name in settings)
+    environment["allocator"] = "set by the environment" if is_set else "default"
     environment["settings"] = dict(sorted(settings.items()))
     environment["options"] = options
     write_json(path, environment)
