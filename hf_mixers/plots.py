@@ -58,10 +58,10 @@ def plot_by_length(
     if not parts:
         raise ValueError("plot_by_length needs reports made with lengths, got none.")
     bins = sorted(parts)
-    figure = _new_figure(max(5.0, 2.2 + 0.72 * len(bins)), 4.6)
+    figure = new_figure(max(5.0, 2.2 + 0.72 * len(bins)), 4.6)
     axes = figure.subplots()
     for number, (name, report) in enumerate(reports.items()):
-        look = _look(number)
+        look = line_look(number)
         found = {(p["from_percentile"], p["to_percentile"]): p for p in report["by_length"]}
         rows = [found.get(place, {}).get(metric, {}) for place in bins]
         value, low, high = (
@@ -82,7 +82,7 @@ def plot_by_length(
     # bins in which nothing is defined keep their place
     axes.set_xlim(-0.4, len(bins) - 0.6)
     axes.legend(frameon=False)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def plot_history(log_history: Sequence[dict], path: str | Path) -> Path:
@@ -98,11 +98,11 @@ def plot_history(log_history: Sequence[dict], path: str | Path) -> Path:
         raise ValueError("plot_history needs a log with losses or scores, got none.")
     panels = {"Loss": losses, "Score on evaluation rows": scores}
     panels = {label: curves for label, curves in panels.items() if curves}
-    figure = _new_figure(5.2 * len(panels), 3.9)
+    figure = new_figure(5.2 * len(panels), 3.9)
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (label, curves) in zip(all_axes, panels.items(), strict=True):
         for number, (name, points) in enumerate(curves.items()):
-            look = _look(number)
+            look = line_look(number)
             if len(points) > 40:
                 look |= {"marker": "", "linewidth": 1.2}
             axes.plot(*zip(*points, strict=True), label=name, **look)
@@ -110,7 +110,7 @@ def plot_history(log_history: Sequence[dict], path: str | Path) -> Path:
         axes.set_ylabel(label)
         axes.legend(frameon=False)
     figure.suptitle("Course of training")
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: str | Path) -> Path:
@@ -126,7 +126,7 @@ def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: s
     path = _check_path(path)
     overall = regression_report(predictions, targets, num_bootstrap=0)["overall"]
     guesses, truth = np.ravel(predictions), np.ravel(targets)
-    figure = _new_figure(4.9, 4.9)
+    figure = new_figure(4.9, 4.9)
     axes = figure.subplots()
     # many points: smaller and fainter, so that dense places stand out
     crowd = min(1.0, 300 / len(truth))
@@ -150,7 +150,7 @@ def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: s
         parts.append(f"R² {r2:.3f}")
     axes.set_title("Predictions: " + ", ".join(parts), fontsize=10.5)
     axes.legend(frameon=False)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _read_history(log_history: Sequence[dict]) -> tuple[dict, dict]:
@@ -177,7 +177,8 @@ def _bin_label(part: dict) -> str:
     return f"{percentiles}\n{lengths}\nn={part['count']:,}"
 
 
-def _look(number: int) -> dict:
+def line_look(number: int) -> dict:
+    """Colour and marker of the line with this number."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
@@ -186,7 +187,7 @@ def _look(number: int) -> dict:
     }
 
 
-def _new_figure(width: float, height: float):
+def new_figure(width: float, height: float):
     """An empty figure, apart from pyplot and so from the windows and settings of the user."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -198,7 +199,8 @@ def _new_figure(width: float, height: float):
     return figure
 
 
-def _save(figure, path: Path) -> Path:
+def save_figure(figure, path: Path) -> Path:
+    """Write a figure, with the axes of all our pictures."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
