@@ -9,6 +9,7 @@ Ours differs: any mix of lengths in a batch, masks, and the paper's order of rot
 default. From the pack it needs lengths and positions, and its order (longest first) for the depth.
 """
 
+import torch
 from torch import Tensor, nn
 
 from .configuration_chordmixer import ChordMixerConfig
@@ -18,7 +19,6 @@ from .heads import (
     SequencePairClassificationHead,
     TokenClassificationHead,
 )
-from .memory import empty_matrix
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import TokenLayerNorm, make_norm
 from .ops_chord import rotate
@@ -79,7 +79,7 @@ class ChordMixerBlock(nn.Module):
         branch = self.fused_branch(hidden, pack)
         if branch is None:
             return self(hidden, pack), spare
-        spare = empty_matrix(hidden) if spare is None else spare[: hidden.shape[0]]
+        spare = torch.empty_like(hidden) if spare is None else spare[: hidden.shape[0]]
         if branch.needs_scratch:
             return branch.add(hidden, hidden, out=hidden, scratch=spare), spare
         return branch.add(hidden, hidden, out=spare), hidden

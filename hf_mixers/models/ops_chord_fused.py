@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .memory import empty_matrix
 from .ops_chord import chord_offsets
 from .packing import Pack, at_least_float32
 
@@ -165,7 +164,7 @@ class Branch:
         """
         rotation = Rotation.of(self.pack, self.settings.num_tracks)
         if self.needs_scratch and scratch is None:
-            scratch = empty_matrix(source)
+            scratch = torch.empty_like(source)
         if self.settings.rotate_first:
             if self.norm is not None:
                 source, _, _ = self._normalise_all(source, scratch)
@@ -210,8 +209,8 @@ class Branch:
             return grads
         normal, mean, rstd = source, None, None
         if self.norm is not None:
-            normal, mean, rstd = self._normalise_all(source, empty_matrix(source))
-        inner = empty_matrix(source)
+            normal, mean, rstd = self._normalise_all(source, torch.empty_like(source))
+        inner = torch.empty_like(source)
         for rows in self._chunks():
             rotated = rotation.rows(normal, rows, buffer)
             hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
@@ -353,7 +352,7 @@ class _AddBranch(torch.autograd.Function):
         ctx.save_for_backward(source, kept, *weights)
         ctx.has_residual = residual is not None
         ctx.settings = settings, pack, dtype
-        return branch.add(source.contiguous(), base, empty_matrix(base), kept=kept)
+        return branch.add(source.contiguous(), base, torch.empty_like(base), kept=kept)
 
     @staticmethod
     @once_differentiable
@@ -362,7 +361,7 @@ class _AddBranch(torch.autograd.Function):
         settings, pack, dtype = ctx.settings
         grad = grad.contiguous()
         branch = Branch(settings, pack, tuple(weights), dtype)
-        out = empty_matrix(source)
+        out = torch.empty_like(source)
         base = None if ctx.has_residual else grad
         grads = branch.backward(source.contiguous(), grad, base, out, kept)
         to_residual = grad if ctx.has_residual else None

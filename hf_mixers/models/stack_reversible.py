@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .memory import copy_matrix, empty_matrix
 from .packing import Pack
 from .stack import MixerStack, Recorder, choose
 
@@ -73,22 +72,22 @@ def _record(first: Tensor, second: Tensor, done: list[Tensor], states: Recorder)
 class _Couple(torch.autograd.Function):
     @staticmethod
     def forward(ctx, hidden, branches, *weights):
-        first, second = copy_matrix(hidden), copy_matrix(hidden)
+        first, second = hidden.clone(), hidden.clone()
         for branch in branches:
             active = slice(0, branch.pack.num_rows)
             branch.add(second[active], first[active], out=first[active])
             first, second = second, first
         ctx.branches = branches
         ctx.save_for_backward(first, second, *weights)
-        return torch.add(first, second, out=empty_matrix(first)).div_(2)
+        return (first + second).div_(2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
         first, second, *weights = ctx.saved_tensors
         # the streams are walked back in place: a second backward pass is refused by autograd
-        of_first = torch.div(grad, 2, out=empty_matrix(grad))
-        of_second = copy_matrix(of_first)
+        of_first = grad / 2
+        of_second = of_first.clone()
         per_block = len(weights) // max(1, len(ctx.branches))
         of_weights = []
         for number in reversed(range(len(ctx.branches))):
