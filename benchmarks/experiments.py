@@ -57,7 +57,7 @@ EXPERIMENTS = {
     f"blocks_{order}_{norm}": finetune(
         SMALL | {"block_order": order, "pre_norm": norm},
         *ON_VALIDATION,
-        *("--num_train_epochs", "2", "--train_token_budget", "8192"),
+        *("--num_train_epochs", "1", "--train_token_budget", "8192"),
     )
     for order in ("rotate_mix", "mix_rotate")
     for norm in ("none", "layer", "batch", "group")

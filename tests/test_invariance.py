@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_mixers.models import ops_chord, ops_chord_fused, packing
+from hf_mixers.models import ops_chord, ops_chord_rows, packing
 
 from .families import ROWS, every_family, every_variant, flatten, pad, random_ids
 
@@ -186,7 +186,7 @@ def test_a_leaking_rotation_fails_these_tests(monkeypatch, fused):
         return leaking(hidden)[rows].contiguous()
 
     monkeypatch.setattr(ops_chord, "_gather_by_track", leaking)
-    monkeypatch.setattr(ops_chord_fused.Rotation, "rows", leaking_rows)
+    monkeypatch.setattr(ops_chord_rows.Rotation, "rows", leaking_rows)
     model = ROWS[0].build(fused=fused)
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):

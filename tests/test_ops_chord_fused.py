@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from hf_mixers import ChordMixerConfig
-from hf_mixers.models import ops_chord_fused
+from hf_mixers.models import ops_chord_fused, ops_chord_rows
 from hf_mixers.models.modeling_chordmixer import ChordMixerModel
 from hf_mixers.models.ops_chord import rotate
-from hf_mixers.models.ops_chord_fused import Rotation, chunks
+from hf_mixers.models.ops_chord_rows import Rotation, chunks
 from hf_mixers.models.packing import Pack, pack_ragged
 
 from .test_ops_chord import EDGE_LENGTHS, boundaries
@@ -25,9 +25,9 @@ every_order_and_norm = pytest.mark.parametrize(("order", "norm"), ORDERS_AND_NOR
 def limits(request, monkeypatch):
     """Rows of a chunk; rows up to which the hidden layer is kept."""
     chunk_rows, kept_rows = request.param
-    monkeypatch.setitem(ops_chord_fused.CHUNK_ROWS, "cpu", chunk_rows)
+    monkeypatch.setitem(ops_chord_rows.CHUNK_ROWS, "cpu", chunk_rows)
     monkeypatch.setattr(ops_chord_fused, "KEPT_ROWS", kept_rows)
-    monkeypatch.setattr(ops_chord_fused, "KEPT_PLACES", kept_rows)
+    monkeypatch.setattr(ops_chord_rows, "KEPT_PLACES", kept_rows)
 
 
 def make_pack(lengths: list[int]) -> Pack:
@@ -79,7 +79,7 @@ def test_rotation_by_rows_is_the_rotation(lengths, tracks, track_size, step):
     pack = make_pack(lengths)
     hidden = torch.randn(pack.num_rows, tracks * track_size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ops_chord_fused.CHUNK_ROWS, "cpu", step)
+        patch.setitem(ops_chord_rows.CHUNK_ROWS, "cpu", step)
         rotated = rotate_by_rows(hidden, pack, tracks)
         assert torch.equal(rotated, rotate(hidden, pack, track_size))
         assert torch.equal(rotate_by_rows(rotated, pack, tracks, inverse=True), hidden)
@@ -109,7 +109,7 @@ def test_fused_equals_module_by_module(order, norm, coupled, limits):
 
 @every_order_and_norm
 def test_gradients_are_those_of_finite_differences(order, norm, monkeypatch):
-    monkeypatch.setitem(ops_chord_fused.CHUNK_ROWS, "cpu", 4)
+    monkeypatch.setitem(ops_chord_rows.CHUNK_ROWS, "cpu", 4)
     pack = make_pack([5, 3, 1])
     block = make_block(order, norm)
     weights = dict(block.named_parameters())

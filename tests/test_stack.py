@@ -8,6 +8,7 @@ from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM, ChordMixerModel
 from hf_mixers.models.stack_reversible import ReversibleStack
 
 from .families import pad, random_ids
+from .test_ops_chord_fused import make_pack as make_pack_of
 
 VARIANTS = [
     {},
@@ -97,6 +98,22 @@ def test_segments_give_the_same_gradients(size, reentrant):
     checkpointed, grads = gradients(model, **batch())
     assert torch.equal(output, checkpointed)
     torch.testing.assert_close(grads, expected)
+
+
+@every_variant
+@pytest.mark.parametrize("size", [1, 3])
+def test_blocks_in_one_operation_are_blocks_one_by_one(settings, size):
+    results = []
+    for change in ("none", "hooked", "not fused"):
+        model = build(**settings, checkpoint_segment_size=size, fused=change != "not fused").train()
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        if change == "hooked":
+            model.layers[2].register_forward_hook(lambda *_: None)
+        branches = model.layers.fused_branches(torch.empty(1, 18), make_pack_of([9]))
+        assert (branches is None) == (change != "none")
+        results.append(gradients(model, **batch()))
+    torch.testing.assert_close(results[0], results[1])
+    torch.testing.assert_close(results[0], results[2])
 
 
 def saved_rows(model, **inputs) -> int:

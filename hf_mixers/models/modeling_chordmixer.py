@@ -22,7 +22,7 @@ from .heads import (
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import TokenLayerNorm, make_norm
 from .ops_chord import rotate
-from .ops_chord_fused import Branch, BranchSettings, add_branch, product_dtype
+from .ops_chord_fused import BranchSettings, ChordBranch, add_branch, product_dtype
 from .packing import Pack
 from .stack import MixerStack, is_plain
 from .stack_reversible import ReversibleStack
@@ -84,15 +84,15 @@ class ChordMixerBlock(nn.Module):
             return branch.add(hidden, hidden, out=hidden, scratch=spare), spare
         return branch.add(hidden, hidden, out=spare), hidden
 
-    def fused_branch(self, hidden: Tensor, pack: Pack) -> Branch | None:
+    def fused_branch(self, hidden: Tensor, pack: Pack) -> ChordBranch | None:
         """All of the block as one operation, or `None` if it must go module by module."""
         norms_fit = self.norm_after is None and (self.norm_before is None or self.norm_is_fused)
         if not (norms_fit and self.can_fuse(pack) and is_plain(self)):
             return None
-        return Branch(self.settings, pack, self.fused_weights(), product_dtype(hidden))
+        return ChordBranch(self.settings, pack, self.fused_weights(), product_dtype(hidden))
 
     def fused_weights(self) -> tuple[Tensor | None, ...]:
-        """Weights of the branch in the order of `Branch`."""
+        """Weights of the branch in the order of `ChordBranch`."""
         fc1, fc2, norm = self.mix.fc1, self.mix.fc2, self.norm_before
         of_norm = (norm.weight, norm.bias) if self.norm_is_fused else (None, None)
         return fc1.weight, fc1.bias, fc2.weight, fc2.bias, *of_norm

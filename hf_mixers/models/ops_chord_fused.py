@@ -10,116 +10,23 @@ Cost: the two products and little else. Memory: the input of the block for the b
 Ours: the authors' code stores every step. From the pack it needs the ragged layout.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .ops_chord import chord_offsets
+from .branch import Scratch
+from .ops_chord_rows import Rotation, chunks
 from .packing import Pack, at_least_float32
 
-# rows that pass together: few enough for the cache, or enough to keep an accelerator busy
-CHUNK_ROWS = {"cpu": 4096}
-CHUNK_ROWS_ELSEWHERE = 131_072
 # up to how many rows the hidden layer is kept for the backward pass
 KEPT_ROWS = 32_768
-# up to how many numbers the places that a rotation reads from are kept for the next block
-KEPT_PLACES = 1 << 22
 
 gelu = torch.nn.functional.gelu
 gelu_in_place = torch.ops.aten.gelu_
 gelu_backward = torch.ops.aten.gelu_backward
-
-
-def chunks(num_rows: int, device: torch.device) -> Iterator[slice]:
-    """Slices that cover all rows."""
-    step = CHUNK_ROWS.get(device.type, CHUNK_ROWS_ELSEWHERE)
-    for first in range(0, num_rows, step):
-        yield slice(first, min(num_rows, first + step))
-
-
-class Rotation:
-    """The rotation of a ragged pack, some rows at a time: `rows` is part of `ops_chord.rotate`."""
-
-    def __init__(self, pack: Pack, num_tracks: int, inverse: bool = False):
-        self.pack, self.num_tracks, self.inverse = pack, num_tracks, inverse
-        self.ends = list(accumulate(pack.sizes))
-        self.offsets = chord_offsets(num_tracks)
-        self._tables: tuple[Tensor, ...] | None = None
-        self._places: dict[tuple[int, int], Tensor] = {}
-
-    @classmethod
-    def of(cls, pack: Pack, num_tracks: int, inverse: bool = False) -> "Rotation":
-        """The rotation that an earlier block has used, if there is one."""
-        key = cls, num_tracks, inverse
-        if key not in pack.notes:
-            pack.notes[key] = cls(pack, num_tracks, inverse)
-        return pack.notes[key]
-
-    def rows(self, hidden: Tensor, rows: slice, out: Tensor) -> Tensor:
-        """Rows of the rotated `hidden`, written to the first rows of `out`."""
-        out = out[: rows.stop - rows.start]
-        number = bisect_right(self.ends, rows.start)
-        if hidden.device.type == "cpu" and rows.stop <= self.ends[number]:
-            self._copy_slices(hidden, rows, number, out)
-        else:
-            tracks = hidden.view(hidden.shape[0] * self.num_tracks, -1)
-            torch.index_select(tracks, 0, self._index(rows), out=out.view(-1, tracks.shape[1]))
-        return out
-
-    def _index(self, rows: slice) -> Tensor:
-        key = rows.start, rows.stop
-        if key in self._places:
-            return self._places[key]
-        places = self._find_places(rows)
-        if self.pack.num_rows * self.num_tracks <= KEPT_PLACES:
-            self._places[key] = places
-        return places
-
-    def _copy_slices(self, hidden: Tensor, rows: slice, number: int, out: Tensor) -> None:
-        """Rows of one sequence: each track comes from one stretch of rows, or two at its end."""
-        size = self.pack.sizes[number]
-        begin = self.ends[number] - size
-        sequence = hidden[begin : begin + size]
-        width = hidden.shape[1] // self.num_tracks
-        for track, offset in enumerate(self.offsets):
-            columns = slice(track * width, (track + 1) * width)
-            source, target = sequence[:, columns], out[:, columns]
-            first = (rows.start - begin + (-offset if self.inverse else offset)) % size
-            before_end = min(size - first, len(target))
-            target[:before_end].copy_(source[first : first + before_end])
-            if before_end < len(target):
-                target[before_end:].copy_(source[: len(target) - before_end])
-
-    def _find_places(self, rows: slice) -> Tensor:
-        """For each row and track of `rows`, its place in the `(T * num_tracks)` pieces of tracks.
-
-        The sum of position and shift stays below twice the length, so a sign bit takes the place of
-        a division.
-        """
-        if self._tables is None:
-            self._tables = self._make_tables()
-        shifts, starts, positions, lengths = self._tables
-        sequence = self.pack.sequence[rows]
-        index = shifts.index_select(0, sequence).add_(positions[rows, None])
-        wrapped = (index >> (8 * index.element_size() - 1)).bitwise_and_(lengths[rows, None])
-        return index.add_(wrapped).add_(starts.index_select(0, sequence)[:, None]).view(-1)
-
-    def _make_tables(self) -> tuple[Tensor, ...]:
-        """Everything in pieces of tracks, and shifts less the length of their sequence."""
-        pack, tracks = self.pack, self.num_tracks
-        small = pack.num_rows * tracks < 2**31
-        dtype = torch.int32 if small else torch.int64
-        offsets = torch.tensor(self.offsets, device=pack.lengths.device)
-        lengths = pack.lengths[:, None]
-        shifts = (-offsets if self.inverse else offsets) % lengths - lengths
-        shifts = shifts * tracks + torch.arange(tracks, device=offsets.device)
-        parts = shifts, pack.starts * tracks, pack.position * tracks, pack.row_lengths * tracks
-        return tuple(part.to(dtype) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -131,8 +38,8 @@ class BranchSettings:
     norm_eps: float
 
 
-class Branch:
-    """`F(x)`: norm, then rotate and mix in either order, for one block and one pack.
+class ChordBranch:
+    """A `branch.Branch`: norm, then rotate and mix in either order.
 
     Args:
         weights: Of the first and second layer and of the layer norm, each a weight and a bias; the
@@ -156,12 +63,6 @@ class Branch:
         scratch: Tensor | None = None,
         kept: Tensor | None = None,
     ) -> Tensor:
-        """`out = residual + sign * F(source)`; `out` may be `residual`, or `source` if `scratch`.
-
-        Args:
-            scratch: `(T, D)` to work in; made if one is needed (`needs_scratch`) and not given.
-            kept: `(T, h)` that takes the hidden layer before its GELU.
-        """
         rotation = Rotation.of(self.pack, self.settings.num_tracks)
         if self.needs_scratch and scratch is None:
             scratch = torch.empty_like(source)
@@ -192,38 +93,41 @@ class Branch:
         grad: Tensor,
         base: Tensor | None,
         out: Tensor,
+        scratch: Scratch,
         kept: Tensor | None = None,
-    ) -> "Grads":
-        """`out = base + dF(source)^T grad`, and the gradients of the weights."""
+    ) -> "ChordGrads":
         rotation = Rotation.of(self.pack, self.settings.num_tracks)
         back = Rotation.of(self.pack, self.settings.num_tracks, inverse=True)
-        grads = Grads(self)
-        buffer, second_buffer = self._chunk_buffer(source), self._chunk_buffer(source)
+        grads = ChordGrads(self)
+        inner = scratch.take("inner", len(source))
+        buffer = self._chunk_buffer(source)
         if not self.settings.rotate_first:
             for rows in self._chunks():
+                back.rows(grad, rows, inner[rows])
+            for rows in self._chunks():
                 normal, mean, rstd = self._normalise(source[rows])
-                of_mixed = back.rows(grad, rows, buffer)
-                inner = self._mix_backward(normal, of_mixed, rows, kept, grads) @ self.w1
-                inner = self._norm_backward(inner, source[rows], mean, rstd, grads)
-                _add(base, inner, rows, out)
+                hidden = self._mix_backward(normal, inner[rows], rows, kept, grads)
+                part = _product(hidden, self.w1, buffer[: len(hidden)])
+                part = self._norm_backward(part, source[rows], mean, rstd, grads)
+                _add(base, part, rows, out)
             return grads
         normal, mean, rstd = source, None, None
         if self.norm is not None:
-            normal, mean, rstd = self._normalise_all(source, torch.empty_like(source))
-        inner = torch.empty_like(source)
+            normal, mean, rstd = self._normalise_all(source, scratch.take("normal", len(source)))
         for rows in self._chunks():
             rotated = rotation.rows(normal, rows, buffer)
             hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
-            if hidden.dtype == inner.dtype:
-                torch.mm(hidden, self.w1, out=inner[rows])
-            else:
-                inner[rows] = hidden @ self.w1
+            _product(hidden, self.w1, inner[rows])
         for rows in self._chunks():
-            part = back.rows(inner, rows, second_buffer)
+            part = back.rows(inner, rows, buffer)
             if self.norm is not None:
                 part = self._norm_backward(part, source[rows], mean[rows], rstd[rows], grads)
             _add(base, part, rows, out)
         return grads
+
+    def room_for_hidden(self) -> Tensor | None:
+        rows = self.pack.num_rows
+        return self.w1.new_empty(rows, len(self.b1)) if rows <= KEPT_ROWS else None
 
     def _chunks(self) -> Iterator[slice]:
         return chunks(self.pack.num_rows, self.pack.sequence.device)
@@ -253,7 +157,7 @@ class Branch:
             torch.add(residual, mixed, alpha=sign, out=out)
 
     def _mix_backward(
-        self, values: Tensor, grad: Tensor, rows: slice, kept: Tensor | None, grads: "Grads"
+        self, values: Tensor, grad: Tensor, rows: slice, kept: Tensor | None, grads: "ChordGrads"
     ) -> Tensor:
         """Gradient of the hidden layer before its GELU, from that of what the products gave."""
         values, grad = values.to(self.dtype), grad.to(self.dtype)
@@ -277,7 +181,7 @@ class Branch:
         means, rstds = zip(*parts, strict=True) if parts else ([empty], [empty])
         return out, torch.cat(means), torch.cat(rstds)
 
-    def _norm_backward(self, grad, rows, mean, rstd, grads: "Grads") -> Tensor:
+    def _norm_backward(self, grad, rows, mean, rstd, grads: "ChordGrads") -> Tensor:
         if self.norm is None:
             return grad
         grad, *of_weights = torch.ops.aten.native_layer_norm_backward(
@@ -287,10 +191,10 @@ class Branch:
         return grad
 
 
-class Grads:
+class ChordGrads:
     """Sums over chunks of the gradients of a branch's weights, at least in float32."""
 
-    def __init__(self, branch: Branch):
+    def __init__(self, branch: ChordBranch):
         weights = (branch.w1, branch.b1, branch.w2, branch.b2, *(branch.norm or ()))
         self.sums = [torch.zeros_like(at_least_float32(weight)) for weight in weights]
 
@@ -307,12 +211,17 @@ class Grads:
         self.sums[5] += bias
 
     def like(self, weights: tuple[Tensor | None, ...]) -> list[Tensor | None]:
-        """In the types of the weights, with `None` for a missing norm."""
         sums = [*self.sums, *[None] * (len(weights) - len(self.sums))]
         return [
             None if weight is None else part.to(weight.dtype)
             for part, weight in zip(sums, weights, strict=True)
         ]
+
+
+def _product(rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+    if rows.dtype == out.dtype:
+        return torch.mm(rows, weight, out=out)
+    return out.copy_(rows @ weight)
 
 
 def _add(base: Tensor | None, part: Tensor, rows: slice, out: Tensor) -> None:
@@ -345,10 +254,8 @@ class _AddBranch(torch.autograd.Function):
     @staticmethod
     def forward(ctx, source, residual, pack, settings, dtype, *weights):
         base = source if residual is None else residual
-        branch = Branch(settings, pack, weights, dtype)
-        kept = None
-        if any(ctx.needs_input_grad) and pack.num_rows <= KEPT_ROWS:
-            kept = source.new_empty(pack.num_rows, weights[0].shape[0], dtype=dtype)
+        branch = ChordBranch(settings, pack, weights, dtype)
+        kept = branch.room_for_hidden() if any(ctx.needs_input_grad) else None
         ctx.save_for_backward(source, kept, *weights)
         ctx.has_residual = residual is not None
         ctx.settings = settings, pack, dtype
@@ -360,9 +267,9 @@ class _AddBranch(torch.autograd.Function):
         source, kept, *weights = ctx.saved_tensors
         settings, pack, dtype = ctx.settings
         grad = grad.contiguous()
-        branch = Branch(settings, pack, tuple(weights), dtype)
+        branch = ChordBranch(settings, pack, tuple(weights), dtype)
         out = torch.empty_like(source)
         base = None if ctx.has_residual else grad
-        grads = branch.backward(source.contiguous(), grad, base, out, kept)
+        grads = branch.backward(source.contiguous(), grad, base, out, Scratch(source), kept)
         to_residual = grad if ctx.has_residual else None
         return out, to_residual, None, None, None, *grads.like(tuple(weights))

@@ -11,8 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from .branch import Branch
 from .configuration_mixer import MixerConfig
 from .packing import Pack
+from .stack_fused import run_branches
 
 
 class Recorder(Protocol):
@@ -37,13 +39,35 @@ class MixerStack(nn.ModuleList):
     def run(self, hidden: Tensor, pack: Pack, states: Recorder | None = None) -> Tensor:
         """`hidden` through all blocks."""
         # recorded states stay in memory: there is nothing to save by computing them again
-        if self.gradient_checkpointing and self.training and states is None:
-            size = self.config.checkpoint_segment_size or max(1, isqrt(len(self)))
-            for first in range(0, len(self), size):
-                numbers = range(first, min(first + size, len(self)))
-                hidden = self._gradient_checkpointing_func(self._run_part, numbers, hidden, pack)
-            return hidden
-        return self._run_part(range(len(self)), hidden, pack, states)
+        checkpointing = self.gradient_checkpointing and self.training and states is None
+        size = self.config.checkpoint_segment_size or max(1, isqrt(len(self)))
+        if torch.is_grad_enabled() and states is None:
+            branches = self.fused_branches(hidden, pack)
+            if branches is not None:
+                segment = size if checkpointing else 1
+                return run_branches(hidden, branches, self.fused_weights(), segment)
+        if not checkpointing:
+            return self._run_part(range(len(self)), hidden, pack, states)
+        for first in range(0, len(self), size):
+            numbers = range(first, min(first + size, len(self)))
+            hidden = self._gradient_checkpointing_func(self._run_part, numbers, hidden, pack)
+        return hidden
+
+    def fused_branches(self, hidden: Tensor, pack: Pack) -> list[Branch] | None:
+        """All blocks as operations on what is left of the pack for them, if they all can be."""
+        branches = []
+        for number, layer in enumerate(self):
+            if pack.is_static or not hasattr(layer, "fused_branch"):
+                return None
+            pack = pack.longer_than(self.config.skipped_length(number))
+            branches.append(layer.fused_branch(hidden, pack))
+            if branches[-1] is None:
+                return None
+        return branches
+
+    def fused_weights(self) -> list[Tensor | None]:
+        """Weights of the branches, one after the other."""
+        return [weight for layer in self for weight in layer.fused_weights()]
 
     def _run_part(
         self, numbers: range, hidden: Tensor, pack: Pack, states: Recorder | None = None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .branch import Scratch
 from .packing import Pack
 from .stack import MixerStack, Recorder, choose
 
@@ -22,24 +23,10 @@ class ReversibleStack(MixerStack):
     """
 
     def run(self, hidden: Tensor, pack: Pack, states: Recorder | None = None) -> Tensor:
-        if states is None and not pack.is_static:
-            packs = self._packs(pack)
-            branches = [
-                layer.fused_branch(hidden, active)
-                for layer, active in zip(self, packs, strict=True)
-            ]
-            if None not in branches:
-                weights = [weight for layer in self for weight in layer.fused_weights()]
-                return _Couple.apply(hidden, branches, *weights)
+        branches = None if states is not None else self.fused_branches(hidden, pack)
+        if branches is not None:
+            return _Couple.apply(hidden, branches, *self.fused_weights())
         return self._run_stored(hidden, pack, states)
-
-    def _packs(self, pack: Pack) -> list[Pack]:
-        """What is left of the pack at each block."""
-        packs = []
-        for number in range(len(self)):
-            pack = pack.longer_than(self.config.skipped_length(number))
-            packs.append(pack)
-        return packs
 
     def _run_stored(self, hidden: Tensor, pack: Pack, states: Recorder | None) -> Tensor:
         first = second = hidden
@@ -88,6 +75,7 @@ class _Couple(torch.autograd.Function):
         # the streams are walked back in place: a second backward pass is refused by autograd
         of_first = grad / 2
         of_second = of_first.clone()
+        scratch = Scratch(grad)
         per_block = len(weights) // max(1, len(ctx.branches))
         of_weights = []
         for number in reversed(range(len(ctx.branches))):
@@ -95,9 +83,10 @@ class _Couple(torch.autograd.Function):
             first, second = second, first
             of_first, of_second = of_second, of_first
             active = slice(0, branch.pack.num_rows)
-            branch.add(second[active], first[active], out=first[active], sign=-1)
-            target = of_second[active]
-            grads = branch.backward(second[active], of_first[active], base=target, out=target)
+            source, target = second[active], of_second[active]
+            work = scratch.take("inner", len(source)) if branch.needs_scratch else None
+            branch.add(source, first[active], first[active], sign=-1, scratch=work)
+            grads = branch.backward(source, of_first[active], target, target, scratch)
             part = tuple(weights[number * per_block : (number + 1) * per_block])
             of_weights = grads.like(part) + of_weights
         return of_first.add_(of_second), None, *of_weights
