@@ -90,16 +90,12 @@ def _peers(rows: list[Row]) -> list[Measure]:
     made = []
     for mode, text, length, other, title, must, aim in (
         ("forward", "network, forward", lengths[-1], "plain", "plain", "≥ 2.0x", "3x"),
-        ("training", "training step", lengths[-1], "plain", "plain", "≥ 1.5x", "2x"),
         ("training", "training step", middle, "nystromformer", "Nyströmformer", "≥ 2.5x", ""),
         ("training", "training step", middle, "fnet", "FNet", "> 1x", "2x"),
     ):
         case = ("median_s", mode, length, other, "chordmixer")
         name = f"{text}, {length:,} tokens: speed / {title}"
         made.append(_measure(name, must, aim, lambda case=case: f"{compare(*case):.1f}x"))
-    case = ("peak_mib", "training", lengths[-1], "chordmixer", "plain")
-    name = f"training step, {lengths[-1]:,} tokens: peak memory / plain"
-    made.append(_measure(name, "≤ 0.45", "0.25", lambda: f"{compare(*case):.2f}"))
     return made
 
 
@@ -116,6 +112,24 @@ def _memory(rows: list[Row]) -> list[Measure]:
                 lambda name=name: f"{_ratio(task, 'peak_mib', {'network': name}, stored):.2f}",
             )
         )
+
+    for name in ("chordmixer", "checkpointed", "reversible"):
+        title = "stored" if name == "chordmixer" else name
+        for column, what, must, aim, flip in (
+            ("median_s", "speed", "≥ 1.5x", "2x", True),
+            ("peak_mib", "peak memory", "≤ 0.45", "0.25", False),
+        ):
+            pair = [{"network": name}, {"network": "plain"}]
+            case = (task, column, *(reversed(pair) if flip else pair))
+            unit = "x" if flip else ""
+            made.append(
+                _measure(
+                    f"training step, {_longest(task):,} tokens, {title}: {what} / plain",
+                    must,
+                    aim,
+                    lambda case=case, unit=unit: f"{_ratio(*case):.2f}{unit}",
+                )
+            )
 
     def peak(labels: dict) -> str:
         mib = _find(rows, **labels)["peak_mib"]
