@@ -42,26 +42,30 @@ def finetune(settings: dict, *arguments: str) -> Experiment:
     return Experiment("finetune_classification", ("--settings", json.dumps(settings), *arguments))
 
 
-# chosen on validation parts
-GENES = {
-    "track_size": 12,
-    "intermediate_size": 96,
-    "pre_norm": "layer",
-    "block_order": "mix_rotate",
-}
+# of the models: chosen on validation parts
 SMALL = {"track_size": 8, "intermediate_size": 64}
-ON_VALIDATION = ("--report_on", "validation", "--baselines", "none")
+MEDIUM = {"track_size": 12, "intermediate_size": 96, "pre_norm": "layer"}
+MEDIUM |= {"block_order": "mix_rotate"}
 
-EXPERIMENTS = {
-    # which order and norm to choose: everything else equal, judged on the validation part
-    f"blocks_{order}_{norm}": finetune(
-        SMALL | {"block_order": order, "pre_norm": norm},
-        *ON_VALIDATION,
-        *("--num_train_epochs", "1", "--train_token_budget", "8192"),
+EXPERIMENTS: dict[str, Experiment] = {}
+
+# which order and norm to choose: everything else equal, judged on the validation part
+for order in ("rotate_mix", "mix_rotate"):
+    for norm in ("none", "layer", "batch", "group"):
+        EXPERIMENTS[f"blocks_{order}_{norm}"] = finetune(
+            SMALL | {"block_order": order, "pre_norm": norm},
+            *("--report_on", "validation", "--baselines", "none"),
+            *("--num_train_epochs", "1", "--train_token_budget", "8192"),
+        )
+
+# the embedded genes: parts drawn at random, and parts that share no species
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genes_{split}"] = finetune(
+        MEDIUM,
+        *("--split_column", column),
+        *("--num_train_epochs", "4", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+        *("--weight_decay", "0.01", "--train_token_budget", "8192"),
     )
-    for order in ("rotate_mix", "mix_rotate")
-    for norm in ("none", "layer", "batch", "group")
-}
 
 
 def run(name: str, data: Path | None, runs: Path, again: bool) -> None:
@@ -74,10 +78,7 @@ def run(name: str, data: Path | None, runs: Path, again: bool) -> None:
     if experiment.needs_data and data is None:
         raise SystemExit(f"{name} reads data from a folder: give it with --data.")
     folder = runs / name
-    arguments = [
-        argument.format(data=data) if "{data}" in argument else argument
-        for argument in experiment.arguments
-    ]
+    arguments = [argument.replace("{data}", str(data)) for argument in experiment.arguments]
     if any(folder.glob("checkpoint-*")):
         arguments += ["--resume_from_checkpoint", "true"]
     command = [sys.executable, str(ROOT / "examples" / f"{experiment.script}.py")]
