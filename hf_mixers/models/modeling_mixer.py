@@ -12,7 +12,7 @@ from transformers.utils import can_return_tuple, logging
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras
 from .packing import Pack, make_pack, segment_first, segment_max, segment_mean
-from .stack import MixerStack
+from .stack import MixerStack, is_plain
 
 logger = logging.get_logger(__name__)
 
@@ -184,7 +184,9 @@ class MixerModel(MixerPreTrainedModel):
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
-        hidden = self.layers.run(hidden, mixed, states)
+        # embeddings that the caller or a hook has seen are theirs
+        ours = is_plain(self.get_input_embeddings()) and batches[0].inputs_embeds is None
+        hidden = self.layers.run(hidden, mixed, states, may_overwrite=ours)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         recorded = None if states is None else list(zip(*states.recorded, strict=True))

@@ -36,8 +36,14 @@ class MixerStack(nn.ModuleList):
         self.config = config
         self.gradient_checkpointing = False
 
-    def run(self, hidden: Tensor, pack: Pack, states: Recorder | None = None) -> Tensor:
-        """`hidden` through all blocks."""
+    def run(
+        self,
+        hidden: Tensor,
+        pack: Pack,
+        states: Recorder | None = None,
+        may_overwrite: bool = False,
+    ) -> Tensor:
+        """`hidden` through all blocks; without gradients they may work in its memory if told so."""
         # recorded states stay in memory: there is nothing to save by computing them again
         checkpointing = self.gradient_checkpointing and self.training and states is None
         size = self.config.checkpoint_segment_size or max(1, isqrt(len(self)))
@@ -47,7 +53,7 @@ class MixerStack(nn.ModuleList):
                 segment = size if checkpointing else 1
                 return run_branches(hidden, branches, self.fused_weights(), segment)
         if not checkpointing:
-            return self._run_part(range(len(self)), hidden, pack, states)
+            return self._run_part(range(len(self)), hidden, pack, states, may_overwrite)
         for first in range(0, len(self), size):
             numbers = range(first, min(first + size, len(self)))
             hidden = self._gradient_checkpointing_func(self._run_part, numbers, hidden, pack)
@@ -70,11 +76,15 @@ class MixerStack(nn.ModuleList):
         return [weight for layer in self for weight in layer.fused_weights()]
 
     def _run_part(
-        self, numbers: range, hidden: Tensor, pack: Pack, states: Recorder | None = None
+        self,
+        numbers: range,
+        hidden: Tensor,
+        pack: Pack,
+        states: Recorder | None = None,
+        may_overwrite: bool = False,
     ) -> Tensor:
         if pack.is_static:
             return self._run_static(numbers, hidden, pack, states)
-        # what the caller owns is never written to: the first block makes the first matrix of ours
         in_place, spare = states is None and not torch.is_grad_enabled(), None
         active, done = pack, []
         for number in numbers:
@@ -86,10 +96,12 @@ class MixerStack(nn.ModuleList):
             if active.num_rows < hidden.shape[0]:
                 done.append(hidden[active.num_rows :])
                 hidden = hidden[: active.num_rows]
-            if in_place and number > numbers[0] and hasattr(layer, "infer"):
+            if in_place and may_overwrite and hasattr(layer, "infer"):
                 hidden, spare = layer.infer(hidden, active, spare)
             else:
                 hidden = layer(hidden, active)
+            # what a block returns is ours
+            may_overwrite = True
         hidden = torch.cat([hidden, *reversed(done)]) if done else hidden
         return hidden if states is None else states.record(hidden)
 

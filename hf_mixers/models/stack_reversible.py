@@ -22,7 +22,13 @@ class ReversibleStack(MixerStack):
     hidden states are asked for, and in the static layout, activations are stored as usual.
     """
 
-    def run(self, hidden: Tensor, pack: Pack, states: Recorder | None = None) -> Tensor:
+    def run(
+        self,
+        hidden: Tensor,
+        pack: Pack,
+        states: Recorder | None = None,
+        may_overwrite: bool = False,
+    ) -> Tensor:
         branches = None if states is not None else self.fused_branches(hidden, pack)
         if branches is not None:
             return _Couple.apply(hidden, branches, *self.fused_weights())
