@@ -79,16 +79,17 @@ def test_the_callers_embeddings_are_left_alone(settings):
     assert torch.equal(embeddings, before)
 
 
-def test_hooks_on_blocks_see_what_is_not_overwritten():
-    model, seen, kept = build(), [], []
-    for layer in model.layers:
-        layer.register_forward_hook(lambda _, __, out: seen.append((out, out.clone())) and None)
-    with torch.no_grad():
-        model(**batch())
-    for out, copy in seen:
-        kept.append(torch.equal(out, copy))
-    assert len(kept) == len(model.layers)
-    assert all(kept)
+@every_variant
+def test_what_a_hook_has_seen_is_not_overwritten(settings):
+    for number in range(8):
+        model, seen = build(**settings), []
+        model.layers[number].register_forward_hook(
+            lambda _, given, out, seen=seen: seen.extend((t, t.clone()) for t in (given[0], out))
+        )
+        with torch.no_grad():
+            model(**batch())
+        assert len(seen) == 2
+        assert all(torch.equal(kept, copy) for kept, copy in seen)
 
 
 @pytest.mark.parametrize("size", [None, 1, 3, 8])

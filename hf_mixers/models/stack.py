@@ -100,8 +100,8 @@ class MixerStack(nn.ModuleList):
                 hidden, spare = layer.infer(hidden, active, spare)
             else:
                 hidden = layer(hidden, active)
-            # what a block returns is ours
-            may_overwrite = True
+            # what a block returns is ours, unless a hook has seen it
+            may_overwrite = all(is_plain(part) for part in layer.modules())
         hidden = torch.cat([hidden, *reversed(done)]) if done else hidden
         return hidden if states is None else states.record(hidden)
 
