@@ -79,6 +79,15 @@ class Pack:
     def is_static(self) -> bool:
         return self.sizes is None
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether a compiler will fuse what is written on this pack.
+
+        Few operations are then better than little memory, which fusing saves anyway. Exporters
+        fuse nothing.
+        """
+        return self.is_static and not torch.compiler.is_exporting()
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Pack":
         """The same pack on another device; hooks that spread a model over devices call it."""
         moved = {

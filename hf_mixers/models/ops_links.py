@@ -1,0 +1,160 @@
+"""The product of Paramixer's sparse factors with the values, as a pure function on a pack.
+
+Paper: Yu, Khalitov, Cheng, Yang: Paramixer, CVPR 2022, with its supplement.
+Idea: row i of a factor, an N x N matrix, has K entries, at the columns i + offset (mod N) for the
+  offsets of its protocol; the product is a weighted sum of K shifted copies of the values.
+Cost: O(T K D) time; a shifted copy at a time, and none for long sequences, which are read in place.
+Ours differs from the authors' in having no list of the entries: links are counted modulo the length
+of each sequence of a batch. From the pack it needs lengths and positions.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from .ops_chord import chord_offsets, source_rows
+from .packing import Pack, at_least_float32
+
+# rows per sequence from which two slices cost less than a gather
+_LONG = 2048
+
+
+def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
+    """Where the links of a factor (0, 1, ...) point, as seen from a token; the first is itself.
+
+    >>> link_offsets("chord", 5, factor=2), link_offsets("cdil", 5, factor=2)
+    ((0, 1, 2, 4, 8), (0, 4, 8, -4, -8))
+    """
+    if protocol == "chord":
+        return tuple(chord_offsets(num_links))
+    ahead = [step << factor for step in range(1, (num_links + 1) // 2)]
+    return 0, *ahead, *(-offset for offset in ahead)
+
+
+def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int]) -> Tensor:
+    """Every row as the weighted sum of the rows that its links point to; equal links add up.
+
+    Args:
+        values: `(T, D)`.
+        weights: `(T, K)`, one per link.
+        offsets: K whole numbers; link l of position j reads position j + offset_l (mod N).
+    """
+    if weights.shape != (values.shape[0], len(offsets)):
+        raise ValueError(
+            f"weights must have shape {(values.shape[0], len(offsets))}, one row per row of values "
+            f"and one column per link, got {tuple(weights.shape)}."
+        )
+    dtype = torch.promote_types(values.dtype, weights.dtype)
+    # padding has no links, or it would read itself and grow with every factor
+    weights = pack.blank(weights).to(dtype)
+    long = pack.sizes is not None and pack.num_rows >= _LONG * pack.num_sequences
+    links = tuple(offsets), pack.sizes if long else None, pack.is_compiled
+    layout = pack.position, pack.row_lengths, pack.valid
+    return _Product.apply(values.to(dtype), weights, *layout, links, False)
+
+
+class _Product(torch.autograd.Function):
+    """Factor times values, or transposed factor times values: one is the gradient of the other."""
+
+    @staticmethod
+    def forward(values, weights, position, lengths, valid, links, transposed):
+        product = _product_at_once if links[-1] else _product_by_link
+        return product(values, weights, (position, lengths, valid), links, transposed)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.links, ctx.transposed = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, weights, *layout = ctx.saved_tensors
+        grad_values = grad_weights = None
+        if ctx.needs_input_grad[0]:
+            grad_values = _Product.apply(grad, weights, *layout, ctx.links, not ctx.transposed)
+        if ctx.needs_input_grad[1]:
+            pair = (values, grad) if ctx.transposed else (grad, values)
+            grad_weights = _Dots.apply(*pair, *layout, ctx.links)
+        return grad_values, grad_weights, *[None] * 5
+
+
+class _Dots(torch.autograd.Function):
+    """For every link the dot product of a row with the row it points to: the factor's gradient."""
+
+    @staticmethod
+    def forward(rows, values, position, lengths, valid, links):
+        dots = _dots_at_once if links[-1] else _dots_by_link
+        return dots(rows, values, (position, lengths, valid), links)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.links = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, grad):
+        rows, values, *layout = ctx.saved_tensors
+        grad_rows = _Product.apply(values, grad, *layout, ctx.links, False)
+        grad_values = _Product.apply(rows, grad, *layout, ctx.links, True)
+        return grad_rows, grad_values, *[None] * 4
+
+
+def _product_by_link(values, weights, layout, links, transposed):
+    offsets, sizes, _ = links
+    out = torch.zeros_like(values, dtype=torch.promote_types(values.dtype, torch.float32))
+    for link, offset in enumerate(offsets):
+        column = weights[:, link : link + 1]
+        # a column of the factor is read from the rows that point there
+        for rows, read in _places(layout, sizes, -offset if transposed else offset):
+            weight = _take(column, read if transposed else rows)
+            out[rows].addcmul_(_take(values, read), weight)
+    return out.to(values.dtype)
+
+
+def _dots_by_link(rows, values, layout, links):
+    offsets, sizes, _ = links
+    out = rows.new_empty(rows.shape[0], len(offsets))
+    ones = at_least_float32(rows.new_ones(rows.shape[1]))
+    for link, offset in enumerate(offsets):
+        for here, read in _places(layout, sizes, offset):
+            # a product with ones sums short rows many times faster than a sum does
+            out[here, link] = (at_least_float32(rows[here]) * _take(values, read)) @ ones
+    return out
+
+
+def _product_at_once(values, weights, layout, links, transposed):
+    source = _all_sources(layout, links[0], transposed)
+    if transposed:
+        weights = weights.gather(0, source)
+    return (at_least_float32(values)[source] * weights[:, :, None]).sum(1).to(values.dtype)
+
+
+def _dots_at_once(rows, values, layout, links):
+    source = _all_sources(layout, links[0], False)
+    products = at_least_float32(rows)[:, None] * values[source]
+    return products.sum(2).to(rows.dtype)
+
+
+def _places(layout, sizes, offset) -> Iterator[tuple[slice, slice | Tensor]]:
+    """Rows and the rows they read, `offset` positions on; as slices where `sizes` are given."""
+    if sizes is None:
+        yield slice(None), source_rows(*layout, offset)
+        return
+    end = 0
+    for size in sizes:
+        start, end, shift = end, end + size, offset % size
+        yield slice(start, end - shift), slice(start + shift, end)
+        if shift:
+            yield slice(end - shift, end), slice(start, start + shift)
+
+
+def _take(rows: Tensor, which: slice | Tensor) -> Tensor:
+    return rows[which] if isinstance(which, slice) else rows.index_select(0, which)
+
+
+def _all_sources(layout, offsets, transposed) -> Tensor:
+    """The rows that all links read, `(T, K)`."""
+    position, lengths, valid = (None if part is None else part[:, None] for part in layout)
+    steps = torch.tensor(offsets, device=position.device)
+    return source_rows(position, lengths, valid, -steps if transposed else steps)
