@@ -46,9 +46,10 @@ class MixerConfig(PreTrainedConfig):
             ids.
         position_embedding_type: `"absolute"` adds a learned vector per position of a sequence.
         pooling: How token outputs become one vector per sequence; `"cls"` lets the model put a
-            learned token in front of every sequence and read that one.
+            learned token in front of every sequence and read that one; `"flat"` lays all tokens
+            side by side, so that every sequence must have `max_position_embeddings` of them.
         embedding_dropout: Dropout after the embedding.
-        hidden_dropout_prob: Dropout inside the MLPs.
+        hidden_dropout_prob: Dropout inside the blocks.
         classifier_dropout: Dropout before the last layer of the classification heads.
         class_weights: Weight of each class in the loss (single label) or of its positives
             (multi-label).
@@ -65,7 +66,7 @@ class MixerConfig(PreTrainedConfig):
     max_position_embeddings: int = 4096
     input_features: int | None = None
     position_embedding_type: Literal["none", "absolute"] = "none"
-    pooling: Literal["mean", "max", "first", "cls"] = "mean"
+    pooling: Literal["mean", "max", "first", "cls", "flat"] = "mean"
     embedding_dropout: float | int = 0.0
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.0
@@ -89,6 +90,12 @@ class MixerConfig(PreTrainedConfig):
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         super().__post_init__(**kwargs)
+
+    @property
+    def pooled_size(self) -> int:
+        """Width of the vector that pooling makes of a sequence."""
+        length = self.max_position_embeddings if self.pooling == "flat" else 1
+        return length * self.hidden_size
 
     def skipped_length(self, index: int) -> int:
         """Block `index` acts only on sequences longer than this."""

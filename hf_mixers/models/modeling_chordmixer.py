@@ -19,6 +19,7 @@ from .heads import (
     SequencePairClassificationHead,
     TokenClassificationHead,
 )
+from .mlp import TokenMLP
 from .modeling_mixer import MixerModel, MixerPreTrainedModel, run_layers
 from .norms import make_norm
 from .ops_chord import rotate
@@ -43,7 +44,7 @@ class ChordMixerBlock(GradientCheckpointingLayer):
         self.block_order = config.block_order
         self.norm_before = make_norm(config.pre_norm, width, groups, config.norm_eps)
         self.rotate_dropout = nn.Dropout(rotate_dropout_prob)
-        self.mix = ChordMixerMLP(width, intermediate_size, hidden_dropout_prob)
+        self.mix = TokenMLP(width, intermediate_size, width, hidden_dropout_prob)
         self.norm_after = make_norm(config.post_norm, width, groups, config.norm_eps)
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
@@ -54,20 +55,6 @@ class ChordMixerBlock(GradientCheckpointingLayer):
             branch = rotate(self.rotate_dropout(self.mix(branch)), pack, self.track_size)
         hidden = hidden + branch
         return hidden if self.norm_after is None else self.norm_after(hidden, pack)
-
-
-class ChordMixerMLP(nn.Module):
-    """Two linear layers with an exact GELU between, the same for every token."""
-
-    def __init__(self, width: int, intermediate_size: int, dropout: float):
-        super().__init__()
-        self.fc1 = nn.Linear(width, intermediate_size)
-        self.activation = nn.GELU()
-        self.fc2 = nn.Linear(intermediate_size, width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return self.dropout(self.fc2(self.dropout(self.activation(self.fc1(hidden)))))
 
 
 class ChordMixerDecoder(nn.Module):
