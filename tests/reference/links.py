@@ -43,3 +43,25 @@ def multiply_by_roll(values: Tensor, weights: Tensor, protocol: str, factor: int
     length, num_links = weights.shape
     reads = columns(protocol, num_links, factor, 0, length)
     return sum(weights[:, link, None] * values.roll(-j, 0) for link, j in enumerate(reads))
+
+
+def mlp(x: Tensor, state: dict[str, Tensor], prefix: str) -> Tensor:
+    x = functional.gelu(x @ state[f"{prefix}.fc1.weight"].T + state[f"{prefix}.fc1.bias"])
+    return x @ state[f"{prefix}.fc2.weight"].T + state[f"{prefix}.fc2.bias"]
+
+
+def run_blocks(
+    values: Tensor, embedded: Tensor, state: dict[str, Tensor], config, prefix: str = "layers"
+) -> Tensor:
+    """One sequence `(N, D)` through all blocks, evaluation mode; all read the same `embedded`."""
+    for block in range(config.num_hidden_layers):
+        initial = values = mlp(values, state, f"{prefix}.{block}.values")
+        for m in range(config.num_factors):
+            weights = mlp(embedded, state, f"{prefix}.{block}.factors.{m}.links")
+            product = multiply_by_roll(values, weights, config.link_protocol, m)
+            if config.residual_mode == "previous":
+                product = product + values
+            elif config.residual_mode == "initial":
+                product = product + initial
+            values = product
+    return values
