@@ -12,6 +12,14 @@ logger = logging.get_logger(__name__)
 
 PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
+# settings for a vocabulary that has no special tokens, as those of the papers
+NO_SPECIAL_TOKENS = {
+    "pad_token_id": None,
+    "cls_token_id": None,
+    "sep_token_id": None,
+    "mask_token_id": None,
+}
+
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {
     "attn_implementation",
