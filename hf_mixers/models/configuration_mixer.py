@@ -67,6 +67,8 @@ class MixerConfig(PreTrainedConfig):
             where they are tied to the output; linear layers start Xavier-uniform.
     """
 
+    # a family's published settings by name of the task; `preset` makes configurations of them
+    presets = {}
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
 
     vocab_size: int = 20
@@ -98,6 +100,24 @@ class MixerConfig(PreTrainedConfig):
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def preset(cls, name: str, **changes):
+        """The published configuration called `name`, with changes to it.
+
+        >>> from hf_mixers import ParamixerConfig
+        >>> config = ParamixerConfig.preset("listops", embedding_dropout=0.1)
+        >>> config.max_position_embeddings, config.num_links, config.embedding_dropout
+        (2000, 12, 0.1)
+        """
+        if name not in cls.presets:
+            raise ValueError(
+                f"{cls.__name__} has the presets {', '.join(cls.presets)}, got {name!r}."
+            )
+        settings = {**cls.presets[name], **changes}
+        if "id2label" in changes and "num_labels" not in changes:
+            settings.pop("num_labels", None)
+        return cls(**settings)
 
     @property
     def pooled_size(self) -> int:
