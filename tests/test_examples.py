@@ -127,6 +127,34 @@ def test_adding_problem_smoke_run(row, tmp_path, quiet):
     assert set(results["test"]) == {"model", "always 0.5"}
 
 
+@every_family
+@pytest.mark.parametrize("task", ["adding", "temporal_order"])
+def test_fixed_length_smoke_run(row, task, tmp_path, quiet):
+    results = load("fixed_length_tasks").main(
+        ["--smoke", "--task", task, "--output_dir", str(tmp_path), "--family", row.name]
+    )
+    check_run(tmp_path, results)
+    assert results["config"]["max_position_embeddings"] == 128
+    metric = {"adding": "within_tolerance", "temporal_order": "accuracy"}[task]
+    assert all(0 <= report["overall"][metric]["value"] <= 1 for report in results["test"].values())
+    assert results["test"]["model"]["count"] == 16
+
+
+def test_fixed_length_tasks_are_those_of_the_paper(tmp_path, quiet):
+    script = load("fixed_length_tasks")
+    for task, length, residual in (
+        ("adding", 128, "previous"),
+        ("temporal_order", 8192, "previous"),
+        ("temporal_order", 16384, "initial"),
+    ):
+        config = script.build_model(script.Options(task=task, length=length)).config
+        assert config.pooling == "flat"
+        assert (config.max_position_embeddings, config.residual_mode) == (length, residual)
+        assert (config.hidden_size, config.intermediate_size) == (32, 32)
+    with pytest.raises(SystemExit, match="--task must be one of adding, temporal_order, got 'xor'"):
+        script.main(["--task", "xor", "--output_dir", str(tmp_path)])
+
+
 def test_own_data_are_read_split_and_scored(tmp_path, quiet):
     for number, name in enumerate(("cats", "dogs")):
         (tmp_path / "data" / name).mkdir(parents=True)

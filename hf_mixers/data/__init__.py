@@ -16,7 +16,7 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
-from .synthetic import adding_problem
+from .synthetic import adding_problem, fixed_adding_problem, temporal_order
 from .windows import GenomeWindows, record_names
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "balanced_class_weights",
     "describe_classes",
     "filter_lengths",
+    "fixed_adding_problem",
     "format_classes",
     "load_embedded",
     "load_genbank_task",
@@ -40,5 +41,6 @@ __all__ = [
     "split_by_group",
     "split_stratified",
     "subset_stratified",
+    "temporal_order",
     "tokenize_sequences",
 ]
