@@ -9,6 +9,7 @@ of each sequence of a batch. From the pack it needs lengths and positions.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -16,8 +17,9 @@ from torch import Tensor
 from .ops_chord import chord_offsets, source_rows
 from .packing import Pack, at_least_float32
 
-# rows per sequence from which two slices cost less than a gather
+# rows from which two slices cost less than a gather, and rows that a cache holds for all links
 _LONG = 2048
+_PIECE = 8192
 
 
 def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
@@ -48,8 +50,7 @@ def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int
     dtype = torch.promote_types(values.dtype, weights.dtype)
     # padding has no links, or it would read itself and grow with every factor
     weights = pack.blank(weights).to(dtype)
-    long = pack.sizes is not None and pack.num_rows >= _LONG * pack.num_sequences
-    links = tuple(offsets), pack.sizes if long else None, pack.is_compiled
+    links = tuple(offsets), _find_runs(pack), pack.is_compiled
     layout = pack.position, pack.row_lengths, pack.valid
     return _Product.apply(values.to(dtype), weights, *layout, links, False)
 
@@ -100,27 +101,69 @@ class _Dots(torch.autograd.Function):
         return grad_rows, grad_values, *[None] * 4
 
 
+def _find_runs(pack: Pack) -> tuple[tuple[int, int], ...] | None:
+    """Number and length of sequences of equal length, if there are enough rows in a run to slice.
+
+    None for a static pack, and where lengths are short and differ.
+    """
+    if pack.sizes is None:
+        return None
+    runs = []
+    for size, equal in groupby(pack.sizes):
+        count, most = len(list(equal)), max(1, _PIECE // size)
+        runs += [(min(most, count - first), size) for first in range(0, count, most)]
+    return tuple(runs) if pack.num_rows >= _LONG * len(runs) else None
+
+
 def _product_by_link(values, weights, layout, links, transposed):
-    offsets, sizes, _ = links
+    offsets, runs, _ = links
     out = torch.zeros_like(values, dtype=torch.promote_types(values.dtype, torch.float32))
-    for link, offset in enumerate(offsets):
-        column = weights[:, link : link + 1]
-        # a column of the factor is read from the rows that point there
-        for rows, read in _places(layout, sizes, -offset if transposed else offset):
-            weight = _take(column, read if transposed else rows)
-            out[rows].addcmul_(_take(values, read), weight)
+    for part, source, weight in _split(runs, out, values, weights):
+        for link, offset in enumerate(offsets):
+            column = weight[:, :, link : link + 1]
+            # an entry of the transposed factor stands in the row that it is read from
+            for rows, read in _places(layout, runs, part, -offset if transposed else offset):
+                entries = _take(column, read if transposed else rows)
+                part[:, rows].addcmul_(_take(source, read), entries)
     return out.to(values.dtype)
 
 
 def _dots_by_link(rows, values, layout, links):
-    offsets, sizes, _ = links
+    offsets, runs, _ = links
     out = rows.new_empty(rows.shape[0], len(offsets))
     ones = at_least_float32(rows.new_ones(rows.shape[1]))
-    for link, offset in enumerate(offsets):
-        for here, read in _places(layout, sizes, offset):
-            # a product with ones sums short rows many times faster than a sum does
-            out[here, link] = (at_least_float32(rows[here]) * _take(values, read)) @ ones
+    for part, left, right in _split(runs, out, rows, values):
+        for link, offset in enumerate(offsets):
+            for here, read in _places(layout, runs, part, offset):
+                products = at_least_float32(left[:, here]) * _take(right, read)
+                # a product with ones sums short rows many times faster than a sum does
+                part[:, here, link] = products @ ones
     return out
+
+
+def _split(runs, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Rows of sequences of equal length as `(sequences, length, ...)`; without runs all as one."""
+    start = 0
+    for count, size in runs or [(1, matrices[0].shape[0])]:
+        end = start + count * size
+        yield tuple(matrix[start:end].reshape(count, size, -1) for matrix in matrices)
+        start = end
+
+
+def _places(layout, runs, part: Tensor, offset: int) -> Iterator[tuple[slice, slice | Tensor]]:
+    """Rows and the rows they read, `offset` positions on."""
+    if runs is None:
+        yield slice(None), source_rows(*layout, offset)
+        return
+    size = part.shape[1]
+    shift = offset % size
+    yield slice(size - shift), slice(shift, None)
+    if shift:
+        yield slice(size - shift, None), slice(shift)
+
+
+def _take(part: Tensor, which: slice | Tensor) -> Tensor:
+    return part[:, which] if isinstance(which, slice) else part.index_select(1, which)
 
 
 def _product_at_once(values, weights, layout, links, transposed):
@@ -134,23 +177,6 @@ def _dots_at_once(rows, values, layout, links):
     source = _all_sources(layout, links[0], False)
     products = at_least_float32(rows)[:, None] * values[source]
     return products.sum(2).to(rows.dtype)
-
-
-def _places(layout, sizes, offset) -> Iterator[tuple[slice, slice | Tensor]]:
-    """Rows and the rows they read, `offset` positions on; as slices where `sizes` are given."""
-    if sizes is None:
-        yield slice(None), source_rows(*layout, offset)
-        return
-    end = 0
-    for size in sizes:
-        start, end, shift = end, end + size, offset % size
-        yield slice(start, end - shift), slice(start + shift, end)
-        if shift:
-            yield slice(end - shift, end), slice(start, start + shift)
-
-
-def _take(rows: Tensor, which: slice | Tensor) -> Tensor:
-    return rows[which] if isinstance(which, slice) else rows.index_select(0, which)
 
 
 def _all_sources(layout, offsets, transposed) -> Tensor:
