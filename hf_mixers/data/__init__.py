@@ -3,7 +3,7 @@
 from .batching import TokenBudgetBatchSampler
 from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
 from .embedded import load_embedded
-from .encode import tokenize_sequences
+from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .sequences import load_sequences
 from .splits import (
@@ -31,6 +31,7 @@ __all__ = [
     "balanced_class_weights",
     "describe_classes",
     "filter_lengths",
+    "fix_lengths",
     "fixed_adding_problem",
     "format_classes",
     "load_embedded",

@@ -117,7 +117,7 @@ def _find_runs(pack: Pack) -> tuple[tuple[int, int], ...] | None:
 
 def _product_by_link(values, weights, layout, links, transposed):
     offsets, runs, _ = links
-    out = torch.zeros_like(values, dtype=torch.promote_types(values.dtype, torch.float32))
+    out = at_least_float32(values.new_zeros(values.shape))
     for part, source, weight in _split(runs, out, values, weights):
         for link, offset in enumerate(offsets):
             column = weight[:, :, link : link + 1]
