@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_mixers.models import ops_chord, packing
+from hf_mixers.models import ops_chord, ops_links, packing
 
 from .families import ROWS, every_family, every_variant, flatten, pad, random_ids
 
@@ -183,6 +183,19 @@ def test_a_leaking_rotation_fails_these_tests(monkeypatch):
 
     monkeypatch.setattr(ops_chord, "_gather_by_track", leaking)
     model = ROWS[0].build()
+    sequences = [random_ids(length) for length in (9, 5)]
+    with pytest.raises(AssertionError):
+        check_same_answer(
+            model, sequences, flatten(sequences), lambda r, n: (0, slice(9 * r, 9 * r + n))
+        )
+
+
+def test_leaking_links_fail_these_tests(monkeypatch):
+    def leaking(position, lengths, valid, offset):
+        return (torch.arange(len(position)) + offset) % len(position)
+
+    monkeypatch.setattr(ops_links, "source_rows", leaking)
+    model = next(row for row in ROWS if row.name == "paramixer").build()
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):
         check_same_answer(
