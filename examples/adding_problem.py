@@ -21,9 +21,6 @@ from hf_mixers.plots import plot_by_length, plot_scatter
 from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run, write_table
 from hf_mixers.training import MixerTrainer
 
-# track size and hidden width of the released models, by base length
-WIDTHS = {200: (16, 128), 1_000: (16, 128), 16_000: (16, 128), 128_000: (8, 88)}
-
 
 @dataclass
 class Options:
@@ -106,20 +103,19 @@ def main(arguments: list[str] | None = None) -> dict:
 def build_model(options: Options, longest: int):
     """A new regression model for two features per step."""
     family = FAMILIES[options.family]
-    settings = {}
-    if options.family == "chordmixer":
-        track_size, hidden = WIDTHS.get(options.base_length, (16, 128))
-        settings = {
-            "track_size": track_size,
-            "intermediate_size": hidden,
-            "block_order": options.block_order,
-            "pre_norm": options.pre_norm,
-        }
-    config = family.config(
-        input_features=2,
-        num_labels=1,
-        problem_type="regression",
-        max_position_embeddings=longest,
+    settings = {
+        "input_features": 2,
+        "num_labels": 1,
+        "problem_type": "regression",
+        "max_position_embeddings": longest,
+    }
+    if options.family != "chordmixer":
+        return family.sequence_classification(family.config(**settings))
+    published = f"adding_{options.base_length}"
+    config = family.config.preset(
+        published if published in family.config.presets else "adding_200",
+        block_order=options.block_order,
+        pre_norm=options.pre_norm,
         **settings,
     )
     return family.sequence_classification(config)

@@ -9,6 +9,13 @@ Your own data (FASTA, FASTQ, GenBank, parquet or CSV; files, globs or folders):
     python examples/finetune_classification.py --output_dir runs/mine --data genomes/ \
         --label_from folder --family chordmixer --num_train_epochs 10
 
+A published configuration, such as the genome classifier of the Paramixer paper, which reads exactly
+16,384 bases (flat pooling; sequences are cut or padded to that length, and counted):
+
+    python examples/finetune_classification.py --output_dir runs/genome --data genomes/ \
+        --label_from folder --family paramixer --preset genome --min_length 5001 \
+        --learning_rate 1e-4 --lr_scheduler_type constant --train_token_budget 262144
+
 It writes the model and its card, metrics.json, predictions.csv and plots to the output folder. All
 numbers are of the test part, which is looked at once, at the end; choices are made on the
 validation part, and with `--report_on validation` the test part is not looked at at all.
@@ -38,6 +45,7 @@ from hf_mixers.data import (
     balanced_class_weights,
     describe_classes,
     filter_lengths,
+    fix_lengths,
     format_classes,
     load_embedded,
     load_sequences,
@@ -51,6 +59,7 @@ from hf_mixers.metrics import classification_report
 from hf_mixers.plots import plot_by_length
 from hf_mixers.runs import (
     RunArguments,
+    choose_settings,
     parse_resume,
     parse_settings,
     print_overall,
@@ -65,9 +74,12 @@ class ModelOptions:
     """Which model, and from where."""
 
     family: str = field(default="chordmixer", metadata={"help": "Family of a new model."})
-    settings: str = field(
-        default='{"track_size": 16, "intermediate_size": 128, "pre_norm": "layer"}',
-        metadata={"help": "JSON of config fields of a new model."},
+    settings: str | None = field(
+        default=None, metadata={"help": "JSON of config fields of a new model."}
+    )
+    preset: str | None = field(
+        default=None,
+        metadata={"help": "Published settings of the family, which --settings may change."},
     )
     checkpoint: str | None = field(
         default=None, metadata={"help": "Folder or Hub name of a pre-trained model to start from."}
@@ -163,11 +175,15 @@ def main(arguments: list[str] | None = None) -> dict:
     names = parts["train"].features["label"].names
     tokenizer = DnaTokenizer()
     tokens = tokenize_sequences(parts, tokenizer)
-    model = build_model(model_options, parts, names)
+    model = build_model(model_options, parts, names, tokenizer)
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
+    if model.config.pooling == "flat":
+        tokens = fix_lengths(tokens, model.config.max_position_embeddings, tokenizer.pad_token_id)
 
     collator = FlatCollator()
     if data_options.reverse_complement:
+        if model.config.pooling == "flat":
+            raise SystemExit("--reverse_complement would move the padding of flat pooling.")
         collator = StrandCollator(collator, seed=training.seed)
     trainer = MixerTrainer(
         model,
@@ -221,7 +237,9 @@ def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
     return parts
 
 
-def build_model(options: ModelOptions, parts: DatasetDict, names: list[str]) -> torch.nn.Module:
+def build_model(
+    options: ModelOptions, parts: DatasetDict, names: list[str], tokenizer: DnaTokenizer
+) -> torch.nn.Module:
     """A new model for sequences as long as the longest, or a checkpoint with a new head."""
     labels = {
         "id2label": dict(enumerate(names)),
@@ -237,10 +255,17 @@ def build_model(options: ModelOptions, parts: DatasetDict, names: list[str]) -> 
         )
         model.base_model.requires_grad_(not options.frozen)
         return model
-    longest = max(max(part["length"]) for part in parts.values())
     family = FAMILIES[options.family]
-    settings = {"max_position_embeddings": longest, **parse_settings(options.settings)}
-    return family.sequence_classification(family.config(**settings, **labels))
+    if options.preset:
+        # ids of the tokenizer instead of the published ones; those that do not occur change nothing
+        settings = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        settings |= parse_settings(options.settings or "{}")
+        config = family.config.preset(options.preset, **settings, **labels)
+    else:
+        longest = max(max(part["length"]) for part in parts.values())
+        settings = choose_settings(options.family, options.settings)
+        config = family.config(**{"max_position_embeddings": longest, **settings}, **labels)
+    return family.sequence_classification(config)
 
 
 def headline(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -30,8 +30,8 @@ from hf_mixers.data import (
 )
 from hf_mixers.runs import (
     RunArguments,
+    choose_settings,
     parse_resume,
-    parse_settings,
     print_overall,
     write_run,
 )
@@ -58,8 +58,8 @@ class Options:
         default=True, metadata={"help": "Cut half of the windows from the other strand."}
     )
     family: str = field(default="chordmixer", metadata={"help": "Family of the model."})
-    settings: str = field(
-        default='{"track_size": 16, "intermediate_size": 128, "pre_norm": "layer"}',
+    settings: str | None = field(
+        default=None,
         metadata={"help": 'JSON of config fields, such as {"decoder_type": "chordmixer"}.'},
     )
     markov_order: int = field(
@@ -112,7 +112,8 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         **settings,
     )
     family = FAMILIES[options.family]
-    fields = {"max_position_embeddings": options.window[1], **parse_settings(options.settings)}
+    fields = {"max_position_embeddings": options.window[1]}
+    fields |= choose_settings(options.family, options.settings)
     model = family.masked_lm(family.config(vocab_size=len(tokenizer), **fields))
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
     collator = MaskedLMCollator(

@@ -6,6 +6,7 @@ Importing this package registers its models and tokenizers with the Auto classes
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
+from .models.configuration_paramixer import ParamixerConfig
 from .models.dna import reverse_complement
 from .models.modeling_chordmixer import (
     ChordMixerForMaskedLM,
@@ -13,6 +14,13 @@ from .models.modeling_chordmixer import (
     ChordMixerForSequencePairClassification,
     ChordMixerForTokenClassification,
     ChordMixerModel,
+)
+from .models.modeling_paramixer import (
+    ParamixerForMaskedLM,
+    ParamixerForSequenceClassification,
+    ParamixerForSequencePairClassification,
+    ParamixerForTokenClassification,
+    ParamixerModel,
 )
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
@@ -31,6 +39,16 @@ register_family(
         sequence_pair_classification=ChordMixerForSequencePairClassification,
     )
 )
+register_family(
+    Family(
+        config=ParamixerConfig,
+        model=ParamixerModel,
+        masked_lm=ParamixerForMaskedLM,
+        sequence_classification=ParamixerForSequenceClassification,
+        token_classification=ParamixerForTokenClassification,
+        sequence_pair_classification=ParamixerForSequencePairClassification,
+    )
+)
 
 __all__ = [
     "FAMILIES",
@@ -45,6 +63,12 @@ __all__ = [
     "ChordMixerModel",
     "DnaTokenizer",
     "Family",
+    "ParamixerConfig",
+    "ParamixerForMaskedLM",
+    "ParamixerForSequenceClassification",
+    "ParamixerForSequencePairClassification",
+    "ParamixerForTokenClassification",
+    "ParamixerModel",
     "from_original",
     "push_with_code",
     "register_family",

@@ -28,6 +28,11 @@ class RunArguments(MixerTrainingArguments):
     report_to: str = field(default="none")
 
 
+# config fields of the new models of the examples, where they differ from the family's defaults
+DEFAULT_SETTINGS = {
+    "chordmixer": {"track_size": 16, "intermediate_size": 128, "pre_norm": "layer"},
+}
+
 # settings of the Trainer that a reader of the card asks for
 _SETTINGS = (
     "learning_rate",
@@ -120,6 +125,11 @@ def parse_settings(text: str) -> dict:
     if not isinstance(settings, dict):
         raise SystemExit(f"--settings must be a JSON object, got {text}.")
     return settings
+
+
+def choose_settings(family: str, text: str | None) -> dict:
+    """Config fields from the JSON of a command line, or those of the examples without one."""
+    return dict(DEFAULT_SETTINGS.get(family, {})) if text is None else parse_settings(text)
 
 
 def write_json(path: Path, content: Any) -> None:

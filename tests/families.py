@@ -64,6 +64,22 @@ ROWS = [
             "legacy tracks": {"num_tracks": 11, "block_order": "mix_rotate"},
         },
     ),
+    Row(
+        "paramixer",
+        small={"max_position_embeddings": 2048, "hidden_size": 12, "intermediate_size": 16},
+        variants={
+            "cdil": {"link_protocol": "cdil"},
+            "three links": {"link_protocol": "cdil", "num_links": 3},
+            "fewer links and factors": {"num_links": 8, "num_factors": 9},
+            "initial residual": {"residual_mode": "initial"},
+            "no residual": {"residual_mode": "none"},
+            "two blocks": {"num_hidden_layers": 2},
+            "links without positions": {
+                "position_embedding_type": "absolute",
+                "links_see_position": False,
+            },
+        },
+    ),
 ]
 
 every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -87,3 +87,12 @@ def test_defaults_follow_the_longest_length():
         ROW.config(num_tracks=0)
     with pytest.raises(Exception, match="num_hidden_layers must be at least 1"):
         ROW.config(num_hidden_layers=0)
+
+
+def test_linear_layers_start_xavier_uniform_and_without_bias():
+    model = ROW.build("masked_lm", decoder_type="chordmixer", intermediate_size=64)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            bound = (6 / sum(module.weight.shape)) ** 0.5
+            assert 0.8 * bound < module.weight.abs().max() <= bound
+            assert not module.bias.any()

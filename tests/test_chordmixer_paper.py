@@ -174,51 +174,34 @@ def test_the_mix_layer_has_full_rank_only_when_the_hidden_width_reaches_the_mode
         assert torch.linalg.matrix_rank(second @ first) == rank
 
 
-# task: (token ids or features), classes, longest, track size, hidden, pre-norm, post-norm,
-# parameters
-RELEASED = {
-    "longdoc": ({"vocab_size": 4000}, 4, 131000, 16, 196, "none", "none", 3_080_616),
-    "carassius_labeo": ({"vocab_size": 20}, 2, 100101, 16, 128, "none", "none", 1_266_786),
-    "danio_cyprinus": ({"vocab_size": 20}, 2, 261943, 12, 96, "none", "none", 798_818),
-    "sus_bos": ({"vocab_size": 20}, 2, 447010, 8, 96, "none", "none", 592_066),
-    "adding_200": ({"input_features": 2}, 1, 6700, 16, 128, "none", "none", 750_945),
-    "adding_1000": ({"input_features": 2}, 1, 31800, 16, 128, "none", "none", 989_825),
-    "adding_16000": ({"input_features": 2}, 1, 242400, 16, 128, "none", "none", 1_409_825),
-    "adding_128000": ({"input_features": 2}, 1, 1500000, 8, 88, "none", "none", 656_745),
-    "listops": ({"vocab_size": 20}, 10, 2048, 8, 88, "layer", "batch", 194_994),
-    "image": ({"input_features": 1}, 10, 1024, 28, 420, "batch", "batch", 2_610_506),
-    "text": ({"vocab_size": 1000}, 2, 4096, 16, 96, "layer", "batch", 701_282),
-    "pathfinder": ({"input_features": 1}, 2, 1024, 24, 320, "batch", "batch", 1_707_058),
-    "pathfinderx": ({"input_features": 1}, 2, 16384, 10, 128, "batch", "batch", 550_494),
+PARAMETERS = {
+    "longdoc": 3_080_616,
+    "carassius_labeo": 1_266_786,
+    "danio_cyprinus": 798_818,
+    "sus_bos": 592_066,
+    "mus_rattus": 798_818,
+    "adding_200": 750_945,
+    "adding_1000": 989_825,
+    "adding_16000": 1_409_825,
+    "adding_128000": 656_745,
+    "listops": 194_994,
+    "image": 2_610_506,
+    "text": 701_282,
+    "pathfinder": 1_707_058,
+    "pathfinderx": 550_494,
 }
 
 
-@pytest.mark.parametrize("task", RELEASED)
+@pytest.mark.parametrize("task", PARAMETERS)
 def test_parameter_counts_equal_those_of_the_released_models(task):
-    inputs, labels, longest, track_size, hidden, before, after, parameters = RELEASED[task]
-    config = ChordMixerConfig(
-        **inputs,
-        num_labels=labels,
-        max_position_embeddings=longest,
-        track_size=track_size,
-        intermediate_size=hidden,
-        pre_norm=before,
-        post_norm=after,
-    )
     with torch.device("meta"):
-        model = ChordMixerForSequenceClassification(config)
-    assert model.num_parameters() == parameters
+        model = ChordMixerForSequenceClassification(ChordMixerConfig.preset(task))
+    assert model.num_parameters() == PARAMETERS[task]
 
 
 def test_parameter_count_of_the_retrieval_trunk():
-    config = ChordMixerConfig(
-        vocab_size=100,
-        max_position_embeddings=4000,
-        track_size=20,
-        pre_norm="layer",
-        post_norm="batch",
-    )
-    assert ChordMixerModel(config).num_parameters() == 841_856
+    assert ChordMixerModel(ChordMixerConfig.preset("retrieval")).num_parameters() == 841_856
+    assert set(ChordMixerConfig.presets) == {*PARAMETERS, "retrieval"}
 
 
 def test_repeating_sequences_to_pad_them_circularly_is_not_the_rotation():

@@ -14,6 +14,7 @@ from transformers import (
     AutoModelForTokenClassification,
     BertConfig,
 )
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_mixers import AutoModelForSequencePairClassification
 
@@ -132,7 +133,7 @@ def test_models_built_on_the_meta_device_are_initialised_when_loaded(row, change
         assert tensor.float().abs().max() < 100, name
     bound = (6 / sum(head.classifier.weight.shape)) ** 0.5
     assert 0 < head.classifier.weight.abs().max() <= bound
-    assert not head.classifier.bias.any()
+    assert head.classifier.bias.abs().max() <= head.classifier.in_features**-0.5
 
 
 @every_family
@@ -263,14 +264,14 @@ def test_gradient_checkpointing_changes_no_gradient(row, changes, reentrant):
         model = row.build("masked_lm", **changes).train()
         if checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": reentrant})
-        layer = model.model.layers[0]
-        layer.register_forward_pre_hook(lambda *_, c=checkpointing: calls.append(c))
+        layers = (m for m in model.modules() if isinstance(m, GradientCheckpointingLayer))
+        next(layers).register_forward_pre_hook(lambda *_, c=checkpointing: calls.append(c))
         inputs = {**flatten([random_ids(n) for n in (9, 1, 33)])}
         inputs["labels"] = inputs["input_ids"].clone()
         torch.manual_seed(0)
         model(**inputs).loss.backward()
         gradients.append({name: p.grad for name, p in model.named_parameters()})
-    assert calls == [False, True, True], "the block runs again in the backward pass"
+    assert calls == [False, True, True], "the layer runs again in the backward pass"
     torch.testing.assert_close(gradients[1], gradients[0])
 
 

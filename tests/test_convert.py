@@ -35,7 +35,8 @@ def model_inputs(tensors):
 
 
 def test_all_fixtures_are_here():
-    assert len([path for path in FIXTURES if path.name.startswith("chordmixer")]) == 7
+    for family, count in {"chordmixer": 7, "paramixer": 2}.items():
+        assert len([path for path in FIXTURES if path.name.startswith(family)]) == count
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
@@ -43,16 +44,21 @@ def test_converted_models_equal_the_originals(path):
     state, tensors, family, arguments = load(path)
     model = from_original(state, family, **arguments)
     inputs = model_inputs(tensors)
-    trunk = model.model(**inputs).last_hidden_state.view_as(tensors["encoder_output"])
-    torch.testing.assert_close(trunk, tensors["encoder_output"], **TOLERANCE)
+    expected = tensors["mixed" if family == "paramixer" else "encoder_output"]
+    trunk = model.model(**inputs).last_hidden_state.view_as(expected)
+    torch.testing.assert_close(trunk, expected, **TOLERANCE)
     output = model(**inputs)
     if "log_probs" in tensors:
         torch.testing.assert_close(output.logits.log_softmax(-1), tensors["log_probs"], **TOLERANCE)
     if "logits" in tensors:
         torch.testing.assert_close(output.logits, tensors["logits"], **TOLERANCE)
         output.logits.square().sum().backward()
-        gradient = model.model.layers[0].mix.fc1.weight.grad
-        torch.testing.assert_close(gradient, tensors["grad_block0_fc1"], **TOLERANCE)
+        block = model.model.layers[0]
+        if family == "paramixer":
+            gradient, name = block.factors[0].links.fc1.weight.grad, "grad_layer0_f0_in"
+        else:
+            gradient, name = block.mix.fc1.weight.grad, "grad_block0_fc1"
+        torch.testing.assert_close(gradient, tensors[name], **TOLERANCE)
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
@@ -176,6 +182,52 @@ def test_what_does_not_fit_is_an_error(tmp_path):
         from_original(wrong, family, **arguments)
     with pytest.raises(ValueError, match="is not a file"):
         from_original(tmp_path / "nothing.pt", family, **arguments)
+
+
+def paramixer_case(protocol="chord"):
+    return load(next(p for p in FIXTURES if p.name.startswith(f"paramixer_{protocol}")))
+
+
+def test_paramixers_that_read_the_first_token_or_two_features_are_recognised():
+    state, tensors, family, arguments = paramixer_case()
+    arguments = {**arguments, "pos_embedding": "", "dropout1_p": 0.2, "dropout2_p": 0.4}
+    state["final.weight"] = state["final.weight"][:, :8].contiguous()
+    model = from_original(state, family, **{**arguments, "pooling_type": "CLS"})
+    config = model.config
+    assert (config.pooling, config.position_embedding_type) == ("first", "none")
+    assert (config.embedding_dropout, config.hidden_dropout_prob) == (0.2, 0.4)
+    first = model.model(tensors["input"]).last_hidden_state[:, 0]
+    expected = first @ state["final.weight"].T + state["final.bias"]
+    torch.testing.assert_close(model(tensors["input"]).logits, expected)
+
+    state["embedding.weight"] = state["embedding.weight"][:1].clone()
+    state |= {"init_linear.weight": torch.randn(8, 2), "init_linear.bias": torch.randn(8)}
+    arguments = {**arguments, "pooling_type": "CLS", "vocab_size": 1, "residual_mode": "initial"}
+    model = from_original(state, family, **arguments)
+    assert torch.equal(model.model.embed_values.weight, state["init_linear.weight"])
+    assert model.config.residual_mode == "initial"
+    assert model(input_values=torch.randn(3, 24, 2)).logits.shape == (3, 3)
+
+
+def test_what_does_not_fit_a_paramixer_is_an_error():
+    state, _, family, arguments = paramixer_case()
+    with pytest.raises(ValueError, match="protocol must be one of chord, dil, got 'cdil'"):
+        from_original(state, family, **{**arguments, "protocol": "cdil"})
+    with pytest.raises(Exception, match="num_links must be odd for link_protocol='cdil', got 6"):
+        from_original(state, family, **{**arguments, "protocol": "dil"})
+    with pytest.raises(ValueError, match="n_class=4 was stated, but the weights say 3"):
+        from_original(state, family, **{**arguments, "n_class": 4})
+    with pytest.raises(ValueError, match="no argument n_links"):
+        from_original(state, family, **arguments, n_links=2)
+    cut = {**state, "final.weight": state["final.weight"][:, :8]}
+    with pytest.raises(ValueError, match=r"pooling_type='FLATTEN' was stated, .* say 'CLS'"):
+        from_original(cut, family, **arguments)
+    missing = {k: v for k, v in state.items() if k != "attention.1.g.network.2.bias"}
+    with pytest.raises(ValueError, match=r"missing \['model.layers.1.values.fc2.bias'\]"):
+        from_original(missing, family, **arguments)
+    state, _, family, arguments = paramixer_case("dil")
+    with pytest.raises(ValueError, match=r"6 factors of protocol='chord' go with 7 links, .* 9"):
+        from_original(state, family, **{**arguments, "protocol": "chord"})
 
 
 def test_files_that_would_run_code_are_refused(tmp_path):

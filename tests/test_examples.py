@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, pipeline
+from transformers.utils import logging
+
+from hf_mixers.runs import choose_settings
 
 from .families import every_family
 
@@ -125,6 +128,57 @@ def test_adding_problem_smoke_run(row, tmp_path, quiet):
     check_run(tmp_path, results)
     assert (tmp_path / "scatter.png").exists()
     assert set(results["test"]) == {"model", "always 0.5"}
+
+
+@every_family
+@pytest.mark.parametrize("task", ["adding", "temporal_order"])
+def test_fixed_length_smoke_run(row, task, tmp_path, quiet):
+    results = load("fixed_length_tasks").main(
+        ["--smoke", "--task", task, "--output_dir", str(tmp_path), "--family", row.name]
+    )
+    check_run(tmp_path, results)
+    assert results["config"]["max_position_embeddings"] == 128
+    metric = {"adding": "within_tolerance", "temporal_order": "accuracy"}[task]
+    assert all(0 <= report["overall"][metric]["value"] <= 1 for report in results["test"].values())
+    assert results["test"]["model"]["count"] == 16
+
+
+def test_fixed_length_tasks_are_those_of_the_paper(tmp_path, quiet):
+    script = load("fixed_length_tasks")
+    for task, length, residual in (
+        ("adding", 128, "previous"),
+        ("temporal_order", 8192, "previous"),
+        ("temporal_order", 16384, "initial"),
+    ):
+        config = script.build_model(script.Options(task=task, length=length)).config
+        assert config.pooling == "flat"
+        assert (config.max_position_embeddings, config.residual_mode) == (length, residual)
+        assert (config.hidden_size, config.intermediate_size) == (32, 32)
+    with pytest.raises(SystemExit, match="--task must be one of adding, temporal_order, got 'xor'"):
+        script.main(["--task", "xor", "--output_dir", str(tmp_path)])
+
+
+def test_genomes_are_classified_with_the_published_settings(tmp_path, quiet):
+    script = load("finetune_classification")
+    options = ["--smoke", "--output_dir", str(tmp_path), "--family", "paramixer"]
+    options += ["--preset", "genome", "--settings", '{"max_position_embeddings": 512}']
+    results = script.main(options)
+    check_run(tmp_path, results)
+    config = AutoModelForSequenceClassification.from_pretrained(tmp_path).config
+    assert (config.pooling, config.position_embedding_type) == ("flat", "absolute")
+    assert (config.hidden_size, config.intermediate_size, config.num_factors) == (32, 128, 9)
+    with pytest.raises(SystemExit, match="would move the padding of flat pooling"):
+        script.main([*options, "--reverse_complement", "true"])
+
+
+@every_family
+def test_examples_build_every_family_without_settings(row, caplog):
+    logging.enable_propagation()
+    try:
+        row.family.config(**choose_settings(row.name, None))
+    finally:
+        logging.disable_propagation()
+    assert not caplog.records, "no field is unknown to the family"
 
 
 def test_own_data_are_read_split_and_scored(tmp_path, quiet):

@@ -8,10 +8,13 @@ from .families import ROWS, every_family, random_ids
 IDS = torch.tensor([[5, 6, 7, 8, 5], [8, 7, 7, 6, 5]])
 ONES = torch.ones(2, 5, dtype=torch.long)
 
+# the width of embeddings below; it becomes that of the model at hand
+WIDTH = 36
+
 BAD = {
     "nothing": ({}, "Exactly one of input_ids, input_values, inputs_embeds is needed, got none"),
     "ids and embeddings": (
-        {"input_ids": IDS, "inputs_embeds": torch.zeros(2, 5, 36)},
+        {"input_ids": IDS, "inputs_embeds": torch.zeros(2, 5, WIDTH)},
         "got input_ids and inputs_embeds",
     ),
     "a vector of ids": ({"input_ids": IDS[0]}, r"shape \(B, L\), got \(5,\)"),
@@ -27,7 +30,7 @@ BAD = {
         r"must have 36 features .* got \(2, 5, 7\)",
     ),
     "integer embeddings": (
-        {"inputs_embeds": torch.zeros(2, 5, 36, dtype=torch.long)},
+        {"inputs_embeds": torch.zeros(2, 5, WIDTH, dtype=torch.long)},
         "must hold floating-point numbers, got torch.int64",
     ),
     "an empty batch": ({"input_ids": IDS[:0]}, r"shape \(0, 5\): every sequence needs"),
@@ -108,9 +111,10 @@ BAD = {
 def test_bad_input_is_refused_with_a_clear_message(row, case):
     inputs, message = BAD[case]
     width = row.config().hidden_size
-    if case == "ids and embeddings":
-        inputs = {**inputs, "inputs_embeds": torch.zeros(2, 5, width)}
-    with pytest.raises(ValueError, match=message.replace("36", str(width))):
+    if "inputs_embeds" in inputs and inputs["inputs_embeds"].shape[-1] == WIDTH:
+        embeddings = inputs["inputs_embeds"].new_zeros(2, 5, width)
+        inputs = {**inputs, "inputs_embeds": embeddings}
+    with pytest.raises(ValueError, match=message.replace(str(WIDTH), str(width))):
         row.build()(**inputs)
 
 

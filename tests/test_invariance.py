@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_mixers.models import ops_chord, ops_chord_rows, packing
+from hf_mixers.models import ops_chord, ops_chord_rows, ops_links, packing
 
 from .families import ROWS, every_family, every_variant, flatten, pad, random_ids
 
@@ -188,6 +188,19 @@ def test_a_leaking_rotation_fails_these_tests(monkeypatch, fused):
     monkeypatch.setattr(ops_chord, "_gather_by_track", leaking)
     monkeypatch.setattr(ops_chord_rows.Rotation, "rows", leaking_rows)
     model = ROWS[0].build(fused=fused)
+    sequences = [random_ids(length) for length in (9, 5)]
+    with pytest.raises(AssertionError):
+        check_same_answer(
+            model, sequences, flatten(sequences), lambda r, n: (0, slice(9 * r, 9 * r + n))
+        )
+
+
+def test_leaking_links_fail_these_tests(monkeypatch):
+    def leaking(position, lengths, valid, offset):
+        return (torch.arange(len(position)) + offset) % len(position)
+
+    monkeypatch.setattr(ops_links, "source_rows", leaking)
+    model = next(row for row in ROWS if row.name == "paramixer").build()
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):
         check_same_answer(

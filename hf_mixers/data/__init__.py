@@ -3,7 +3,7 @@
 from .batching import TokenBudgetBatchSampler
 from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
 from .embedded import load_embedded
-from .encode import tokenize_sequences
+from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .sequences import load_sequences
 from .splits import (
@@ -16,7 +16,7 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
-from .synthetic import adding_problem
+from .synthetic import adding_problem, fixed_adding_problem, temporal_order
 from .windows import GenomeWindows, record_names
 
 __all__ = [
@@ -31,6 +31,8 @@ __all__ = [
     "balanced_class_weights",
     "describe_classes",
     "filter_lengths",
+    "fix_lengths",
+    "fixed_adding_problem",
     "format_classes",
     "load_embedded",
     "load_genbank_task",
@@ -40,5 +42,6 @@ __all__ = [
     "split_by_group",
     "split_stratified",
     "subset_stratified",
+    "temporal_order",
     "tokenize_sequences",
 ]

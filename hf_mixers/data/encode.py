@@ -87,6 +87,39 @@ def tokenize_sequences(
     return encoded.with_format("numpy", columns=["input_ids"], output_all_columns=True, dtype=dtype)
 
 
+def fix_lengths(
+    tokens: Dataset | DatasetDict, length: int, pad_token_id: int
+) -> Dataset | DatasetDict:
+    """Tokenized sequences cut or padded at their end to `length` tokens, as flat pooling needs.
+
+    Padding becomes part of the sequences; how many of them are changed is reported.
+
+    >>> from hf_mixers import DnaTokenizer
+    >>> dataset = Dataset.from_dict({"sequence": ["ACGTA", "GG"]})
+    >>> fixed = fix_lengths(tokenize_sequences(dataset, DnaTokenizer()), 4, pad_token_id=0)
+    >>> fixed[:]["input_ids"].tolist()
+    [[5, 6, 7, 8], [7, 7, 0, 0]]
+    """
+    if length < 1:
+        raise ValueError(f"length must be at least 1, got {length}.")
+    if isinstance(tokens, DatasetDict):
+        return DatasetDict(
+            {name: fix_lengths(part, length, pad_token_id) for name, part in tokens.items()}
+        )
+    lengths = np.asarray(tokens["length"])
+    logger.warning(
+        f"Of {len(lengths)} sequences {(lengths > length).sum()} are cut and"
+        f" {(lengths < length).sum()} padded to {length} tokens."
+    )
+
+    def fix(row: dict) -> dict:
+        ids = row["input_ids"][:length]
+        ids = np.pad(ids, (0, length - len(ids)), constant_values=pad_token_id)
+        return {"input_ids": ids, "length": length}
+
+    return tokens.map(fix, features=tokens.features, desc="Fixing lengths")
+
+
 class _Encoder:
     """Turns tables of text into tables of token ids."""
 

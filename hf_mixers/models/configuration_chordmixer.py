@@ -4,7 +4,48 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_mixer import MixerConfig, bit_length
+from .configuration_mixer import NO_SPECIAL_TOKENS, MixerConfig, bit_length
+
+# the released models: outputs, longest sequence, whether lengths vary, track size, width and
+# dropout of the MLPs, norms before and after, input
+_RELEASED = {
+    "longdoc": (4, 131000, True, 16, 196, 0.2, "none", "none", {"vocab_size": 4000}),
+    "carassius_labeo": (2, 100101, True, 16, 128, 0.1, "none", "none", {"vocab_size": 20}),
+    "danio_cyprinus": (2, 261943, True, 12, 96, 0.1, "none", "none", {"vocab_size": 20}),
+    "sus_bos": (2, 447010, True, 8, 96, 0.1, "none", "none", {"vocab_size": 20}),
+    "mus_rattus": (2, 261093, True, 12, 96, 0.1, "none", "none", {"vocab_size": 20}),
+    "adding_200": (1, 6700, True, 16, 128, 0.0, "none", "none", {"input_features": 2}),
+    "adding_1000": (1, 31800, True, 16, 128, 0.0, "none", "none", {"input_features": 2}),
+    "adding_16000": (1, 242400, True, 16, 128, 0.0, "none", "none", {"input_features": 2}),
+    "adding_128000": (1, 1500000, True, 8, 88, 0.0, "none", "none", {"input_features": 2}),
+    "listops": (10, 2048, False, 8, 88, 0.1, "layer", "batch", {"vocab_size": 20}),
+    "image": (10, 1024, False, 28, 420, 0.0, "batch", "batch", {"input_features": 1}),
+    "text": (2, 4096, False, 16, 96, 0.1, "layer", "batch", {"vocab_size": 1000}),
+    "retrieval": (2, 4000, False, 20, 128, 0.1, "layer", "batch", {"vocab_size": 100}),
+    "pathfinder": (2, 1024, False, 24, 320, 0.0, "batch", "batch", {"input_features": 1}),
+    "pathfinderx": (2, 16384, False, 10, 128, 0.0, "batch", "batch", {"input_features": 1}),
+}
+
+
+def _released_settings(task: str) -> dict:
+    num_labels, longest, varies, track_size, hidden, dropout, before, after, inputs = _RELEASED[
+        task
+    ]
+    return {
+        **NO_SPECIAL_TOKENS,
+        "num_labels": num_labels,
+        "problem_type": "regression" if num_labels == 1 else "single_label_classification",
+        "max_position_embeddings": longest,
+        "adaptive_depth": varies,
+        "track_size": track_size,
+        "intermediate_size": hidden,
+        "hidden_dropout_prob": dropout,
+        "pre_norm": before,
+        "post_norm": after,
+        "block_order": "mix_rotate",
+        **inputs,
+    }
+
 
 _BLOCK_DROPOUTS = (
     "hidden_dropout_prob",
@@ -48,12 +89,18 @@ class ChordMixerConfig(MixerConfig):
         decoder_hidden_dropout_prob: Dropout inside its MLPs.
         decoder_rotate_dropout_prob: Dropout between its rotating and mixing.
 
+    `ChordMixerConfig.preset` has the released configurations: `longdoc`; `carassius_labeo`,
+    `danio_cyprinus`, `sus_bos` and `mus_rattus` of GenBank; `adding_200`, `_1000`, `_16000` and
+    `_128000`; `listops`, `image`, `text`, `retrieval`, `pathfinder` and `pathfinderx` of the Long
+    Range Arena. Their ids have no special tokens.
+
     >>> config = ChordMixerConfig(max_position_embeddings=1000, track_size=8)
     >>> config.num_hidden_layers, config.num_tracks, config.hidden_size
     (10, 11, 88)
     """
 
     model_type = "chordmixer"
+    presets = {task: _released_settings(task) for task in _RELEASED}
 
     track_size: int = 16
     num_tracks: int | None = None

@@ -12,6 +12,14 @@ logger = logging.get_logger(__name__)
 
 PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
+# settings for a vocabulary that has no special tokens, as those of the papers
+NO_SPECIAL_TOKENS = {
+    "pad_token_id": None,
+    "cls_token_id": None,
+    "sep_token_id": None,
+    "mask_token_id": None,
+}
+
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {
     "attn_implementation",
@@ -46,9 +54,10 @@ class MixerConfig(PreTrainedConfig):
             ids.
         position_embedding_type: `"absolute"` adds a learned vector per position of a sequence.
         pooling: How token outputs become one vector per sequence; `"cls"` lets the model put a
-            learned token in front of every sequence and read that one.
+            learned token in front of every sequence and read that one; `"flat"` lays all tokens
+            side by side, so that every sequence must have `max_position_embeddings` of them.
         embedding_dropout: Dropout after the embedding.
-        hidden_dropout_prob: Dropout inside the MLPs.
+        hidden_dropout_prob: Dropout inside the blocks.
         classifier_dropout: Dropout before the last layer of the classification heads.
         class_weights: Weight of each class in the loss (single label) or of its positives
             (multi-label).
@@ -60,6 +69,8 @@ class MixerConfig(PreTrainedConfig):
             checkpointing is on; default: the square root of their number.
     """
 
+    # a family's published settings by name of the task; `preset` makes configurations of them
+    presets = {}
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
 
     vocab_size: int = 20
@@ -67,7 +78,7 @@ class MixerConfig(PreTrainedConfig):
     max_position_embeddings: int = 4096
     input_features: int | None = None
     position_embedding_type: Literal["none", "absolute"] = "none"
-    pooling: Literal["mean", "max", "first", "cls"] = "mean"
+    pooling: Literal["mean", "max", "first", "cls", "flat"] = "mean"
     embedding_dropout: float | int = 0.0
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.0
@@ -92,6 +103,30 @@ class MixerConfig(PreTrainedConfig):
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def preset(cls, name: str, **changes):
+        """The published configuration called `name`, with changes to it.
+
+        >>> from hf_mixers import ParamixerConfig
+        >>> config = ParamixerConfig.preset("listops", embedding_dropout=0.1)
+        >>> config.max_position_embeddings, config.num_links, config.embedding_dropout
+        (2000, 12, 0.1)
+        """
+        if name not in cls.presets:
+            raise ValueError(
+                f"{cls.__name__} has the presets {', '.join(cls.presets)}, got {name!r}."
+            )
+        settings = {**cls.presets[name], **changes}
+        if "id2label" in changes and "num_labels" not in changes:
+            settings.pop("num_labels", None)
+        return cls(**settings)
+
+    @property
+    def pooled_size(self) -> int:
+        """Width of the vector that pooling makes of a sequence."""
+        length = self.max_position_embeddings if self.pooling == "flat" else 1
+        return length * self.hidden_size
 
     def skipped_length(self, index: int) -> int:
         """Block `index` acts only on sequences longer than this."""

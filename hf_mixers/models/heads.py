@@ -118,13 +118,20 @@ class ClassifierHead(MixerHead):
     def add_head(self, config: MixerConfig) -> None:
         config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(self.read_size(config), config.num_labels)
+
+    def read_size(self, config: MixerConfig) -> int:
+        """Width of what is classified."""
+        raise NotImplementedError
 
 
 class TokenClassificationHead(ClassifierHead):
     """Predicts a class for each token; `labels` are laid out like the input, -100 for none."""
 
     loss_function = staticmethod(token_loss)
+
+    def read_size(self, config: MixerConfig) -> int:
+        return config.hidden_size
 
     @can_return_tuple
     def forward(
@@ -165,6 +172,9 @@ class SequenceClassificationHead(ClassifierHead):
     """Predicts classes or numbers for each sequence, `config.problem_type` saying which."""
 
     loss_function = staticmethod(sequence_loss)
+
+    def read_size(self, config: MixerConfig) -> int:
+        return config.pooled_size
 
     @can_return_tuple
     def forward(
@@ -216,7 +226,7 @@ class SequencePairClassificationHead(MixerHead):
     def add_head(self, config: MixerConfig) -> None:
         config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.dense = nn.Linear(4 * config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(4 * config.pooled_size, config.hidden_size)
         self.activation = nn.GELU()
         outputs = config.num_labels * (config.num_tasks or 1)
         self.classifier = nn.Linear(config.hidden_size, outputs)

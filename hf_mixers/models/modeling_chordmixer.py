@@ -19,6 +19,7 @@ from .heads import (
     SequencePairClassificationHead,
     TokenClassificationHead,
 )
+from .mlp import TokenMLP
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import TokenLayerNorm, make_norm
 from .ops_chord import rotate
@@ -46,7 +47,7 @@ class ChordMixerBlock(nn.Module):
         self.rotate_first = config.block_order == "rotate_mix"
         self.norm_before = make_norm(config.pre_norm, width, groups, config.norm_eps)
         self.rotate_dropout = nn.Dropout(rotate_dropout_prob)
-        self.mix = ChordMixerMLP(width, intermediate_size, hidden_dropout_prob)
+        self.mix = TokenMLP(width, intermediate_size, width, hidden_dropout_prob)
         self.norm_after = make_norm(config.post_norm, width, groups, config.norm_eps)
         self.fused = config.fused
         self.settings = BranchSettings(config.num_tracks, self.rotate_first, config.norm_eps)
@@ -106,24 +107,12 @@ class ChordMixerBlock(nn.Module):
         return (
             self.fused
             and not pack.is_static
+            # torch.func differentiates operation by operation
+            and not torch._C._are_functorch_transforms_active()
             and not (self.training and (self.rotate_dropout.p or self.mix.dropout.p))
             and all(is_plain(layer, nn.Linear) for layer in (self.mix.fc1, self.mix.fc2))
             and all(is_plain(part) for part in (self.mix, self.mix.activation, self.rotate_dropout))
         )
-
-
-class ChordMixerMLP(nn.Module):
-    """Two linear layers with an exact GELU between, the same for every token."""
-
-    def __init__(self, width: int, intermediate_size: int, dropout: float):
-        super().__init__()
-        self.fc1 = nn.Linear(width, intermediate_size)
-        self.activation = nn.GELU()
-        self.fc2 = nn.Linear(intermediate_size, width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return self.dropout(self.fc2(self.dropout(self.activation(self.fc1(hidden)))))
 
 
 def stack_class(config: ChordMixerConfig) -> type[MixerStack]:

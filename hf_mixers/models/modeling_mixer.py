@@ -11,7 +11,7 @@ from transformers.utils import can_return_tuple, logging
 
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras
-from .packing import Pack, make_pack, segment_first, segment_max, segment_mean
+from .packing import Pack, make_pack, segment_first, segment_flat, segment_max, segment_mean
 from .stack import MixerStack, is_plain
 
 logger = logging.get_logger(__name__)
@@ -26,13 +26,20 @@ class Encoded(NamedTuple):
     pack: Pack
     mixed: Tensor  # the same with the rows of CLS tokens, if the model adds them
     mixed_pack: Pack
-    pooling: str
+    config: MixerConfig
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
     hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
 
     def pool(self) -> Tensor:
-        """One vector per sequence, `(B, D)`, in the caller's order and batch after batch."""
-        pooled = POOLERS[self.pooling](self.mixed, self.mixed_pack)
+        """One vector per sequence, in the caller's order and batch after batch.
+
+        It is `(B, config.pooled_size)`.
+        """
+        pooling, length = self.config.pooling, self.config.max_position_embeddings
+        if pooling == "flat":
+            pooled = segment_flat(self.mixed, self.mixed_pack, length)
+        else:
+            pooled = POOLERS[pooling](self.mixed, self.mixed_pack)
         return self.mixed_pack.restore(pooled).to(self.mixed.dtype)
 
     def unpack(self, rows: Tensor) -> list[Tensor]:
@@ -61,9 +68,10 @@ class MixerPreTrainedModel(PreTrainedModel):
     @property
     def dummy_inputs(self) -> dict[str, Tensor]:
         """A small batch that the model can read, for tools that want to see it run."""
+        length = self.config.max_position_embeddings if self.config.pooling == "flat" else 8
         if self.config.input_features is None:
-            return {"input_ids": torch.zeros(2, 8, dtype=torch.long, device=self.device)}
-        shape = (2, 8, self.config.input_features)
+            return {"input_ids": torch.zeros(2, length, dtype=torch.long, device=self.device)}
+        shape = (2, length, self.config.input_features)
         return {"input_values": torch.zeros(shape, device=self.device, dtype=self.dtype)}
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs):
@@ -94,8 +102,8 @@ class MixerModel(MixerPreTrainedModel):
 
     Returns:
         `last_hidden_state` in the layout of the input, zero where there is no token;
-        `pooler_output` `(B, D)`, one vector per sequence as `config.pooling` says; `hidden_states`
-        on request.
+        `pooler_output` `(B, config.pooled_size)`, one vector per sequence as `config.pooling` says;
+        `hidden_states` on request.
     """
 
     def __init__(self, config: MixerConfig):
@@ -117,13 +125,21 @@ class MixerModel(MixerPreTrainedModel):
 
     @staticmethod
     def make_layer(config: MixerConfig, index: int) -> nn.Module:
-        """Block `index`, to be called with `(hidden, pack)`."""
+        """Block `index`, to be called with `(hidden, pack)` and what else `enter` gives."""
         raise NotImplementedError
 
     @staticmethod
     def stack_class(config: MixerConfig) -> type[MixerStack]:
         """How the blocks are joined."""
         return MixerStack
+
+    def enter(self, content: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
+        """What the first block gets, then what every block reads besides it.
+
+        Takes embedded tokens and learned positions; all are `(T, D)`.
+        """
+        hidden = content if positions is None else content + positions
+        return (self.embedding_dropout(hidden),)
 
     def get_input_embeddings(self) -> nn.Module:
         return self.embed_tokens if self.config.input_features is None else self.embed_values
@@ -171,14 +187,18 @@ class MixerModel(MixerPreTrainedModel):
                 self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
         pack = make_pack(boundaries)
         self._check_lengths(pack)
-        hidden = self._embed(batches, pack)
+        hidden, *beside = self.enter(*self._embed(batches, pack))
 
         mixed, token_rows = pack, None
         if self.config.pooling == "cls":
             mixed, token_rows, cls_rows = pack.with_prefix()
             cls = self.embed_cls(torch.zeros_like(cls_rows)).to(hidden.dtype)
-            rows = hidden.new_empty(mixed.num_rows, hidden.shape[1])
-            hidden = rows.index_copy(0, token_rows, hidden).index_copy(0, cls_rows, cls)
+
+            def add_cls(tokens: Tensor) -> Tensor:
+                rows = tokens.new_empty(mixed.num_rows, tokens.shape[1])
+                return rows.index_copy(0, token_rows, tokens).index_copy(0, cls_rows, cls)
+
+            hidden, *beside = (add_cls(tokens) for tokens in (hidden, *beside))
 
         shapes = [batch.shape for batch in boundaries]
         if output_hidden_states is None:
@@ -186,13 +206,16 @@ class MixerModel(MixerPreTrainedModel):
         states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
         # embeddings that the caller or a hook has seen are theirs
         ours = is_plain(self.get_input_embeddings()) and batches[0].inputs_embeds is None
-        hidden = self.layers.run(hidden, mixed, states, may_overwrite=ours)
+        hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
-        return Encoded(tokens, pack, hidden, mixed, self.config.pooling, shapes, recorded)
+        return Encoded(tokens, pack, hidden, mixed, self.config, shapes, recorded)
 
-    def _embed(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:
+    def _embed(
+        self, batches: tuple[SequenceBatch, ...], pack: Pack
+    ) -> tuple[Tensor, Tensor | None]:
+        """Embedded tokens and their learned positions, `(T, D)` each."""
         name, _ = batches[0].given()
         rows = pack.gather(torch.cat([batch.given()[1].flatten(0, 1) for batch in batches]))
         # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
@@ -203,9 +226,9 @@ class MixerModel(MixerPreTrainedModel):
             hidden = self.embed_values(rows.to(self.embed_values.weight.dtype))
         else:
             hidden = rows.to(self.dtype)
-        if self.config.position_embedding_type == "absolute":
-            hidden = hidden + self.embed_positions(pack.blank(pack.position))
-        return self.embedding_dropout(hidden)
+        if self.config.position_embedding_type == "none":
+            return hidden, None
+        return hidden, self.embed_positions(pack.blank(pack.position))
 
     def _check_lengths(self, pack: Pack) -> None:
         limit = self.config.max_position_embeddings

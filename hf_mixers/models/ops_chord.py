@@ -25,9 +25,7 @@ def rotate(hidden: Tensor, pack: Pack, track_size: int) -> Tensor:
     Args:
         hidden: `(T, D)`, D a multiple of `track_size`.
     """
-    # compilers fuse the `(T, K)` index away; exporters do not, so they get one track at a time too
-    fused = pack.is_static and not torch.compiler.is_exporting()
-    gather = _gather_at_once if fused else _gather_by_track
+    gather = _gather_at_once if pack.is_compiled else _gather_by_track
     layout = pack.position, pack.row_lengths, pack.valid
     return _Rotate.apply(hidden, *layout, track_size, gather, False)
 
@@ -50,11 +48,15 @@ class _Rotate(torch.autograd.Function):
         return _Rotate.apply(grad, *ctx.saved_tensors, *ctx.settings), *[None] * 6
 
 
-def _source_rows(position, lengths, valid, offset, inverse):
-    """The row from which each row takes a track that is shifted by `offset`."""
+def source_rows(
+    position: Tensor, lengths: Tensor, valid: Tensor | None, offset: int | Tensor
+) -> Tensor:
+    """The row that each row reads `offset` positions on in its sequence, circularly.
+
+    Takes `position`, `row_lengths` and `valid` of a pack, `(T,)`, or `(T, 1)` for offsets `(K,)`.
+    """
     rows = torch.arange(position.shape[0], device=position.device).view_as(position)
-    moved = position - offset if inverse else position + offset
-    source = rows - position + moved % lengths
+    source = rows - position + (position + offset) % lengths
     # padding stays put, so that it neither reads nor, in the gradient, writes a token
     return source if valid is None else torch.where(valid, source, rows)
 
@@ -63,7 +65,7 @@ def _gather_by_track(hidden, position, lengths, valid, track_size, inverse):
     tracks = hidden.split(track_size, dim=1)
     rotated = [tracks[0]]
     for track, offset in zip(tracks[1:], chord_offsets(len(tracks))[1:], strict=True):
-        source = _source_rows(position, lengths, valid, offset, inverse)
+        source = source_rows(position, lengths, valid, -offset if inverse else offset)
         rotated.append(track.index_select(0, source))
     return torch.cat(rotated, dim=1)
 
@@ -76,5 +78,6 @@ def _gather_at_once(hidden, position, lengths, valid, track_size, inverse):
     tracks = hidden.unflatten(1, (-1, track_size))
     offsets = torch.tensor(chord_offsets(tracks.shape[1]), device=hidden.device)
     valid = None if valid is None else valid[:, None]
-    source = _source_rows(position[:, None], lengths[:, None], valid, offsets, inverse)
+    offsets = -offsets if inverse else offsets
+    source = source_rows(position[:, None], lengths[:, None], valid, offsets)
     return tracks.gather(0, source[:, :, None].expand_as(tracks)).flatten(1)

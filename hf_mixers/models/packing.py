@@ -81,6 +81,15 @@ class Pack:
     def is_static(self) -> bool:
         return self.sizes is None
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether a compiler will fuse what is written on this pack.
+
+        Few operations are then better than little memory, which fusing saves anyway. Exporters
+        fuse nothing.
+        """
+        return self.is_static and not torch.compiler.is_exporting()
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Pack":
         """The same pack on another device; hooks that spread a model over devices call it."""
         moved = {
@@ -306,3 +315,15 @@ def segment_max(rows: Tensor, pack: Pack) -> Tensor:
 def segment_first(rows: Tensor, pack: Pack) -> Tensor:
     """First token of each sequence: `(T, D)` -> `(B, D)` in pack order."""
     return rows.index_select(0, pack.starts)
+
+
+def segment_flat(rows: Tensor, pack: Pack, length: int) -> Tensor:
+    """All tokens of each sequence side by side: `(T, D)` -> `(B, length * D)` in pack order."""
+    wrong = [size for size in pack.sizes or () if size != length]
+    if wrong or pack.num_rows != pack.num_sequences * length:
+        given = f"{wrong[0]}" if wrong else f"{pack.num_rows // pack.num_sequences}"
+        raise ValueError(
+            f"pooling='flat' reads sequences of exactly {length} tokens "
+            f"(config.max_position_embeddings), got one of {given}."
+        )
+    return pack.blank(rows).view(pack.num_sequences, length * rows.shape[1])

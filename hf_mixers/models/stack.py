@@ -4,12 +4,13 @@ Block k is for sequences longer than `config.skipped_length(k)`. In the ragged l
 prefix of the matrix, so sequences that are done stay behind and cost nothing more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isqrt
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .branch import Branch
 from .configuration_mixer import MixerConfig
@@ -24,7 +25,7 @@ class Recorder(Protocol):
 
 
 class MixerStack(nn.ModuleList):
-    """The blocks, each called with `(hidden, pack)`.
+    """The blocks, each called with `(hidden, pack)` and its rows of what is beside them.
 
     A block is called even when no sequence is left for it, on zero rows, so that all processes of a
     distributed run call the same blocks and every weight has a gradient. Without gradients a block
@@ -35,17 +36,29 @@ class MixerStack(nn.ModuleList):
         super().__init__(layers)
         self.config = config
         self.gradient_checkpointing = False
+        # blocks may do it themselves, part by part
+        self.has_finer_checkpoints = any(
+            isinstance(part, GradientCheckpointingLayer) for part in self.modules()
+        )
 
     def run(
         self,
         hidden: Tensor,
         pack: Pack,
         states: Recorder | None = None,
+        beside: Sequence[Tensor] = (),
         may_overwrite: bool = False,
     ) -> Tensor:
-        """`hidden` through all blocks; without gradients they may work in its memory if told so."""
+        """`hidden` through all blocks.
+
+        Args:
+            states: Records what goes into every block and what comes out of the last.
+            beside: Matrices of which every block reads its rows too; they stay as they are.
+            may_overwrite: Without gradients, blocks may work in the memory of `hidden`.
+        """
         # recorded states stay in memory: there is nothing to save by computing them again
         checkpointing = self.gradient_checkpointing and self.training and states is None
+        checkpointing = checkpointing and not self.has_finer_checkpoints
         size = self.config.checkpoint_segment_size or max(1, isqrt(len(self)))
         if torch.is_grad_enabled() and states is None:
             branches = self.fused_branches(hidden, pack)
@@ -53,10 +66,12 @@ class MixerStack(nn.ModuleList):
                 segment = size if checkpointing else 1
                 return run_branches(hidden, branches, self.fused_weights(), segment)
         if not checkpointing:
-            return self._run_part(range(len(self)), hidden, pack, states, may_overwrite)
+            return self._run_part(range(len(self)), hidden, pack, beside, states, may_overwrite)
         for first in range(0, len(self), size):
             numbers = range(first, min(first + size, len(self)))
-            hidden = self._gradient_checkpointing_func(self._run_part, numbers, hidden, pack)
+            hidden = self._gradient_checkpointing_func(
+                self._run_part, numbers, hidden, pack, beside
+            )
         return hidden
 
     def fused_branches(self, hidden: Tensor, pack: Pack) -> list[Branch] | None:
@@ -80,11 +95,12 @@ class MixerStack(nn.ModuleList):
         numbers: range,
         hidden: Tensor,
         pack: Pack,
+        beside: Sequence[Tensor],
         states: Recorder | None = None,
         may_overwrite: bool = False,
     ) -> Tensor:
         if pack.is_static:
-            return self._run_static(numbers, hidden, pack, states)
+            return self._run_static(numbers, hidden, pack, beside, states)
         in_place, spare = states is None and not torch.is_grad_enabled(), None
         active, done = pack, []
         for number in numbers:
@@ -99,19 +115,25 @@ class MixerStack(nn.ModuleList):
             if in_place and may_overwrite and hasattr(layer, "infer"):
                 hidden, spare = layer.infer(hidden, active, spare)
             else:
-                hidden = layer(hidden, active)
+                rows = active.num_rows
+                hidden = layer(hidden, active, *(matrix[:rows] for matrix in beside))
             # what a block returns is ours, unless a hook has seen it
             may_overwrite = all(is_plain(part) for part in layer.modules())
         hidden = torch.cat([hidden, *reversed(done)]) if done else hidden
         return hidden if states is None else states.record(hidden)
 
     def _run_static(
-        self, numbers: range, hidden: Tensor, pack: Pack, states: Recorder | None
+        self,
+        numbers: range,
+        hidden: Tensor,
+        pack: Pack,
+        beside: Sequence[Tensor],
+        states: Recorder | None,
     ) -> Tensor:
         for number in numbers:
             hidden = hidden if states is None else states.record(hidden)
             active = pack.longer_than(self.config.skipped_length(number))
-            mixed = self[number](hidden, active)
+            mixed = self[number](hidden, active, *beside)
             hidden = choose(active, mixed, hidden)
         return hidden if states is None else states.record(hidden)
 

@@ -6,6 +6,8 @@ the streams change places: (a, b) -> (b, a + F_k(b)). Their mean comes out. The 
 outputs back to the inputs. After Gomez et al., The Reversible Residual Network, NeurIPS 2017.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -27,8 +29,11 @@ class ReversibleStack(MixerStack):
         hidden: Tensor,
         pack: Pack,
         states: Recorder | None = None,
+        beside: Sequence[Tensor] = (),
         may_overwrite: bool = False,
     ) -> Tensor:
+        if beside:
+            raise ValueError("Blocks that read other matrices cannot be coupled.")
         branches = None if states is not None else self.fused_branches(hidden, pack)
         if branches is not None:
             return _Couple.apply(hidden, branches, *self.fused_weights())

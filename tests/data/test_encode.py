@@ -8,7 +8,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, LargeList, Value, disable_progress_bars
 
 from hf_mixers import ByteTokenizer, CharTokenizer, DnaTokenizer
-from hf_mixers.data import load_sequences, tokenize_sequences
+from hf_mixers.data import fix_lengths, load_sequences, tokenize_sequences
 
 disable_progress_bars()
 
@@ -128,3 +128,20 @@ def test_long_and_many_sequences_are_quick():
         # about 0.1 s on a quiet machine
         assert time.perf_counter() - start < 3
         assert encoded[len(texts) - 1]["length"] == len(texts[-1])
+
+
+def test_fixed_lengths_are_cut_or_padded_and_reported(caplog):
+    encoded = tokenize_sequences(make(label=[0, 1, 0]), DnaTokenizer())
+    with caplog.at_level(logging.WARNING):
+        fixed = fix_lengths(DatasetDict(train=encoded), 5, pad_token_id=0)["train"]
+    assert "Of 3 sequences 1 are cut and 1 padded to 5 tokens." in caplog.text
+    assert fixed.column_names == encoded.column_names
+    assert fixed.features == encoded.features
+    expected = [[5, 6, 7, 8, 9], [7, 7, 0, 0, 0], [8, 8, 8, 5, 6]]
+    for row, ids, label in zip(fixed, expected, [0, 1, 0], strict=True):
+        assert row["input_ids"].tolist() == ids
+        assert row["input_ids"].dtype == "uint8"
+        assert (row["length"], row["labels"]) == (5, label)
+    assert encoded["length"][:] == [5, 2, 7]
+    with pytest.raises(ValueError, match="length must be at least 1, got 0"):
+        fix_lengths(encoded, 0, pad_token_id=0)

@@ -1,13 +1,20 @@
-"""The adding problem follows its published definition."""
+"""Synthetic tasks follow their published definitions."""
 
 import numpy as np
 import pytest
 
-from hf_mixers.data.synthetic import ADDING_CAPS, adding_problem
+from hf_mixers.data.synthetic import (
+    ADDING_CAPS,
+    adding_problem,
+    fixed_adding_problem,
+    temporal_order,
+)
 
 
-def test_targets_are_the_scaled_sum_of_the_two_marked_numbers():
-    data = adding_problem(50, base_length=200, seed=3)
+@pytest.mark.parametrize(
+    "data", [adding_problem(50, base_length=200, seed=3), fixed_adding_problem(50, 128, seed=3)]
+)
+def test_targets_are_the_scaled_sum_of_the_two_marked_numbers(data):
     for index in range(len(data)):
         example = data[index]
         values, marks = example["input_values"].T
@@ -33,6 +40,43 @@ def test_answering_one_half_is_right_in_15_percent_of_cases():
     assert (np.abs(targets - 0.5) < 0.04).mean() == pytest.approx(0.154, abs=0.02)
 
 
+@pytest.mark.parametrize("length", [128, 1000])
+def test_fixed_tasks_have_sequences_of_one_length(length):
+    for data, name in (
+        (fixed_adding_problem(9, length), "input_values"),
+        (temporal_order(9, length), "input_ids"),
+    ):
+        assert len(data) == 9
+        assert data.longest == length
+        assert {len(data[i][name]) for i in range(9)} == set(data.lengths.tolist()) == {length}
+
+
+def test_temporal_order_has_two_of_x_and_y_whose_order_is_the_class():
+    data = temporal_order(400, 64, seed=1)
+    names = ["XX", "XY", "YX", "YY"]
+    places, classes = [], []
+    for index in range(len(data)):
+        ids, label = data[index]["input_ids"], data[index]["labels"]
+        assert ids.max() <= 5
+        where = np.flatnonzero(ids >= 4)
+        assert len(where) == 2
+        assert "".join("XY"[i - 4] for i in ids[where]) == names[label]
+        places.append(where)
+        classes.append(label)
+    assert np.bincount(classes).min() > 70
+    # anywhere in the sequence, and the rest is any of four symbols
+    assert np.ptp(places) > 55
+    rest = np.concatenate([data[i]["input_ids"] for i in range(40)])
+    assert set(rest.tolist()) == {0, 1, 2, 3, 4, 5}
+
+
+def test_temporal_order_depends_on_seed_and_index_alone():
+    one, same, other = (temporal_order(5, 64, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one[3]["input_ids"], same[3]["input_ids"])
+    assert not np.array_equal(one[3]["input_ids"], other[3]["input_ids"])
+    assert not np.array_equal(one[3]["input_ids"], one[4]["input_ids"])
+
+
 def test_seeds_and_indices_decide_everything():
     one, same, other = (adding_problem(5, 200, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one[3]["input_values"], same[3]["input_values"])
@@ -43,5 +87,8 @@ def test_seeds_and_indices_decide_everything():
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="room for 32 steps, got 5, 10 and 20"):
         adding_problem(5, 10, longest=20)
+    for task in (fixed_adding_problem, temporal_order):
+        with pytest.raises(ValueError, match="at least two steps, got 5 of 1"):
+            task(5, 1)
     with pytest.raises(IndexError, match="has 5 examples, got index 5"):
         adding_problem(5, 200)[5]

@@ -1,71 +1,25 @@
-"""Checkpoints of the authors' implementations -> models of this package.
+"""Original ChordMixers: the released classifiers, the retrieval model, the pre-training code."""
 
-A converter reads what it can from the shapes of the weights and the rest from the arguments with
-which the original model was built. Every weight must find its place: missing and unexpected keys
-are errors.
-"""
-
-import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
-from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
-from .models.configuration_chordmixer import ChordMixerConfig
-from .models.modeling_chordmixer import (
+from ..models.configuration_chordmixer import ChordMixerConfig
+from ..models.configuration_mixer import NO_SPECIAL_TOKENS
+from ..models.modeling_chordmixer import (
     ChordMixerForMaskedLM,
     ChordMixerForSequenceClassification,
     ChordMixerForSequencePairClassification,
 )
+from .states import (
+    StateDict,
+    compare_with_stated,
+    count_modules,
+    read_width,
+    refuse_unknown,
+    rename,
+)
 
 logger = logging.get_logger(__name__)
-
-StateDict = dict[str, Tensor]
-
-
-def from_original(
-    source: str | Path | Mapping[str, Tensor], family: str, **original_constructor_arguments
-) -> PreTrainedModel:
-    """A model of this package with the weights of an original checkpoint.
-
-    Args:
-        source: Path of a `.safetensors` or `.pt` file (read with `weights_only=True`), or a state
-            dict.
-        family: `chordmixer` (classifiers and the retrieval model) or `chordmixer_pretraining`.
-        original_constructor_arguments: As given to the original class, for example `track_size=16`.
-    """
-    if family not in CONVERTERS:
-        raise ValueError(f"family must be one of {', '.join(CONVERTERS)}, got {family!r}.")
-    state = source if isinstance(source, Mapping) else read_state_dict(Path(source))
-    model, renamed = CONVERTERS[family](
-        _without_prefix(dict(state)), **original_constructor_arguments
-    )
-    _load_exactly(model, renamed)
-    return model.eval()
-
-
-def read_state_dict(path: Path) -> StateDict:
-    """The tensors of a `.safetensors` or `.pt` file, never executing anything from it."""
-    if not path.is_file():
-        raise ValueError(f"{path} is not a file.")
-    if path.suffix == ".safetensors":
-        return load_file(path)
-    if path.suffix not in (".pt", ".pth", ".bin", ".ckpt"):
-        raise ValueError(
-            f"A checkpoint ends in .safetensors, .pt, .pth, .bin or .ckpt, got {path.name}."
-        )
-    loaded = torch.load(path, map_location="cpu", weights_only=True)
-    if isinstance(loaded, dict):
-        loaded = loaded.get("state_dict", loaded)
-    if not isinstance(loaded, dict):
-        raise ValueError(f"{path.name} holds a {type(loaded).__name__}, needed is a state dict.")
-    if not all(torch.is_tensor(value) for value in loaded.values()):
-        raise ValueError(f"{path.name} holds more than the tensors of a state dict.")
-    return loaded
 
 
 def convert_chordmixer(
@@ -79,7 +33,7 @@ def convert_chordmixer(
     **stated,
 ) -> tuple[PreTrainedModel, StateDict]:
     """The released ChordMixer, classifier or retrieval, with any input and any norm."""
-    _refuse_unknown(
+    refuse_unknown(
         stated,
         {
             "input_size",
@@ -96,7 +50,7 @@ def convert_chordmixer(
     is_linear = "embedding.bias" in state or "linear.bias" in state
     is_pair = "decoder.2.weight" in state
     embedding = "model.embed_values" if is_linear else "model.embed_tokens"
-    renamed = _rename(
+    renamed = rename(
         state,
         [
             (r"(embedding|linear)\.(weight|bias)", rf"{embedding}.\2"),
@@ -112,8 +66,8 @@ def convert_chordmixer(
         ],
     )
     blocks = _block_fields(renamed, "model.layers", track_size)
-    vocabulary = _width(renamed, f"{embedding}.weight", 1 if is_linear else 0)
-    labels = _width(renamed, "classifier.weight")
+    vocabulary = read_width(renamed, f"{embedding}.weight", 1 if is_linear else 0)
+    labels = read_width(renamed, "classifier.weight")
     config = ChordMixerConfig(
         **blocks,
         **({"input_features": vocabulary} if is_linear else {"vocab_size": vocabulary}),
@@ -128,7 +82,7 @@ def convert_chordmixer(
         **NO_SPECIAL_TOKENS,
     )
     norms = {"none": "None", "layer": "LN", "batch": "BN", "group": "GN"}
-    _compare_with_stated(
+    compare_with_stated(
         stated,
         {
             "input_size": vocabulary,
@@ -158,13 +112,13 @@ def convert_chordmixer_pretraining(
     **stated,
 ) -> tuple[PreTrainedModel, StateDict]:
     """The pre-training auto-encoder on one-hot DNA, one track short of the paper's count."""
-    _refuse_unknown(stated, {"vocab_size", "encoder_hidden_size", "decoder_hidden_size"})
+    refuse_unknown(stated, {"vocab_size", "encoder_hidden_size", "decoder_hidden_size"})
     if variable_length:
         logger.warning(
             "The original decoder for variable length rotates channels instead of positions; the "
             "converted one rotates positions, so only the encoder gives the same numbers."
         )
-    renamed = _rename(
+    renamed = rename(
         state,
         [
             (r"encoder\.prelinear\.", "model.embed_values."),
@@ -183,8 +137,8 @@ def convert_chordmixer_pretraining(
             )
     config = ChordMixerConfig(
         **blocks,
-        input_features=_width(renamed, "model.embed_values.weight", 1),
-        vocab_size=_width(renamed, "lm_head.weight"),
+        input_features=read_width(renamed, "model.embed_values.weight", 1),
+        vocab_size=read_width(renamed, "lm_head.weight"),
         max_position_embeddings=max_seq_len or 2 ** blocks["num_hidden_layers"],
         block_order="mix_rotate",
         adaptive_depth=variable_length,
@@ -197,7 +151,7 @@ def convert_chordmixer_pretraining(
         decoder_rotate_dropout_prob=decoder_layer_dropout,
         **NO_SPECIAL_TOKENS,
     )
-    _compare_with_stated(
+    compare_with_stated(
         stated,
         {
             "vocab_size": config.vocab_size,
@@ -208,51 +162,15 @@ def convert_chordmixer_pretraining(
     return ChordMixerForMaskedLM(config), renamed
 
 
-# what the original vocabularies do not have
-NO_SPECIAL_TOKENS = {
-    "pad_token_id": None,
-    "cls_token_id": None,
-    "sep_token_id": None,
-    "mask_token_id": None,
-}
-
-CONVERTERS: dict[str, Callable[..., tuple[PreTrainedModel, StateDict]]] = {
-    "chordmixer": convert_chordmixer,
-    "chordmixer_pretraining": convert_chordmixer_pretraining,
-}
-
-
-def _without_prefix(state: StateDict) -> StateDict:
-    """Keys without what DataParallel, Lightning and the retrieval wrapper put in front of them."""
-    return {
-        re.sub(r"^(module\.|backbone\.|model\.)+", "", key): value for key, value in state.items()
-    }
-
-
-def _rename(state: StateDict, rules: list[tuple[str, str]]) -> StateDict:
-    """Every key after all rules, each anchored at its start, one after the other."""
-    renamed = {}
-    for key, value in state.items():
-        new = key
-        for pattern, replacement in rules:
-            new = re.sub(f"^{pattern}", replacement, new)
-        if new in renamed:
-            raise ValueError(f"Two weights of the checkpoint are {new}, one of them is {key}.")
-        renamed[new] = value
-    return renamed
-
-
 def _block_fields(state: StateDict, prefix: str, track_size: int) -> dict[str, int]:
     """Config fields that the weights of a stack of blocks tell."""
-    numbers = [int(m[1]) for key in state if (m := re.match(rf"{re.escape(prefix)}\.(\d+)\.", key))]
-    if not numbers:
-        raise ValueError(f"The checkpoint has no blocks: no key was recognised as {prefix}.")
+    num_blocks = count_modules(state, prefix)
     intermediate_size, width = state[f"{prefix}.0.mix.fc1.weight"].shape
     if width % track_size:
         raise ValueError(
             f"track_size must divide the width of the weights, {width}, got {track_size}."
         )
-    num_tracks, num_blocks = width // track_size, max(numbers) + 1
+    num_tracks = width // track_size
     if num_tracks not in (num_blocks, num_blocks + 1):
         raise ValueError(
             f"{num_blocks} blocks go with {num_blocks} or {num_blocks + 1} tracks, but "
@@ -266,42 +184,8 @@ def _block_fields(state: StateDict, prefix: str, track_size: int) -> dict[str, i
     }
 
 
-def _width(state: StateDict, key: str, dimension: int = 0) -> int:
-    if key not in state:
-        raise ValueError(f"The checkpoint has no weight for {key}.")
-    return state[key].shape[dimension]
-
-
 def _norm_kind(state: StateDict, name: str) -> str:
     keys = [key for key in state if f".{name}." in key]
     if not keys:
         return "none"
     return "batch" if ".bn." in keys[0] else "group" if ".gn." in keys[0] else "layer"
-
-
-def _refuse_unknown(stated: dict, known: set[str]) -> None:
-    if unknown := sorted(set(stated) - known):
-        raise ValueError(f"The original constructor has no argument {', '.join(unknown)}.")
-
-
-def _compare_with_stated(stated: dict, seen: dict) -> None:
-    for name, value in seen.items():
-        if stated.get(name, value) != value:
-            raise ValueError(f"{name}={stated[name]!r} was stated, but the weights say {value!r}.")
-
-
-def _load_exactly(model: PreTrainedModel, state: StateDict) -> None:
-    wanted = model.state_dict()
-    missing, unexpected = sorted(wanted.keys() - state.keys()), sorted(state.keys() - wanted.keys())
-    if missing or unexpected:
-        raise ValueError(
-            f"The checkpoint does not fit: missing {missing or 'nothing'}, unexpected "
-            f"{unexpected or 'nothing'}."
-        )
-    for key, value in wanted.items():
-        if value.shape != state[key].shape:
-            raise ValueError(
-                f"{key} has shape {tuple(state[key].shape)} in the checkpoint, needed is "
-                f"{tuple(value.shape)}."
-            )
-    model.load_state_dict(state)

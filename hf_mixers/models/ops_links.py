@@ -1,0 +1,186 @@
+"""The product of Paramixer's sparse factors with the values, as a pure function on a pack.
+
+Paper: Yu, Khalitov, Cheng, Yang: Paramixer, CVPR 2022, with its supplement.
+Idea: row i of a factor, an N x N matrix, has K entries, at the columns i + offset (mod N) for the
+  offsets of its protocol; the product is a weighted sum of K shifted copies of the values.
+Cost: O(T K D) time; a shifted copy at a time, and none for long sequences, which are read in place.
+Ours differs from the authors' in having no list of the entries: links are counted modulo the length
+of each sequence of a batch. From the pack it needs lengths and positions.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from .ops_chord import chord_offsets, source_rows
+from .packing import Pack, at_least_float32
+
+# rows from which two slices cost less than a gather, and rows that a cache holds for all links
+_LONG = 2048
+_PIECE = 8192
+
+
+def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
+    """Where the links of a factor (0, 1, ...) point, as seen from a token; the first is itself.
+
+    >>> link_offsets("chord", 5, factor=2), link_offsets("cdil", 5, factor=2)
+    ((0, 1, 2, 4, 8), (0, 4, 8, -4, -8))
+    """
+    if protocol == "chord":
+        return tuple(chord_offsets(num_links))
+    ahead = [step << factor for step in range(1, (num_links + 1) // 2)]
+    return 0, *ahead, *(-offset for offset in ahead)
+
+
+def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int]) -> Tensor:
+    """Every row as the weighted sum of the rows that its links point to; equal links add up.
+
+    Args:
+        values: `(T, D)`.
+        weights: `(T, K)`, one per link.
+        offsets: K whole numbers; link l of position j reads position j + offset_l (mod N).
+    """
+    if weights.shape != (values.shape[0], len(offsets)):
+        raise ValueError(
+            f"weights must have shape {(values.shape[0], len(offsets))}, one row per row of values "
+            f"and one column per link, got {tuple(weights.shape)}."
+        )
+    dtype = torch.promote_types(values.dtype, weights.dtype)
+    # padding has no links, or it would read itself and grow with every factor
+    weights = pack.blank(weights).to(dtype)
+    links = tuple(offsets), _find_runs(pack), pack.is_compiled
+    layout = pack.position, pack.row_lengths, pack.valid
+    return _Product.apply(values.to(dtype), weights, *layout, links, False)
+
+
+class _Product(torch.autograd.Function):
+    """Factor times values, or transposed factor times values: one is the gradient of the other."""
+
+    @staticmethod
+    def forward(values, weights, position, lengths, valid, links, transposed):
+        product = _product_at_once if links[-1] else _product_by_link
+        return product(values, weights, (position, lengths, valid), links, transposed)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.links, ctx.transposed = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, weights, *layout = ctx.saved_tensors
+        grad_values = grad_weights = None
+        if ctx.needs_input_grad[0]:
+            grad_values = _Product.apply(grad, weights, *layout, ctx.links, not ctx.transposed)
+        if ctx.needs_input_grad[1]:
+            pair = (values, grad) if ctx.transposed else (grad, values)
+            grad_weights = _Dots.apply(*pair, *layout, ctx.links)
+        return grad_values, grad_weights, *[None] * 5
+
+
+class _Dots(torch.autograd.Function):
+    """For every link the dot product of a row with the row it points to: the factor's gradient."""
+
+    @staticmethod
+    def forward(rows, values, position, lengths, valid, links):
+        dots = _dots_at_once if links[-1] else _dots_by_link
+        return dots(rows, values, (position, lengths, valid), links)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.links = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, grad):
+        rows, values, *layout = ctx.saved_tensors
+        grad_rows = _Product.apply(values, grad, *layout, ctx.links, False)
+        grad_values = _Product.apply(rows, grad, *layout, ctx.links, True)
+        return grad_rows, grad_values, *[None] * 4
+
+
+def _find_runs(pack: Pack) -> tuple[tuple[int, int], ...] | None:
+    """Number and length of sequences of equal length, if there are enough rows in a run to slice.
+
+    None for a static pack, and where lengths are short and differ.
+    """
+    if pack.sizes is None:
+        return None
+    runs = []
+    for size, equal in groupby(pack.sizes):
+        count, most = len(list(equal)), max(1, _PIECE // size)
+        runs += [(min(most, count - first), size) for first in range(0, count, most)]
+    return tuple(runs) if pack.num_rows >= _LONG * len(runs) else None
+
+
+def _product_by_link(values, weights, layout, links, transposed):
+    offsets, runs, _ = links
+    out = at_least_float32(values.new_zeros(values.shape))
+    for part, source, weight in _split(runs, out, values, weights):
+        for link, offset in enumerate(offsets):
+            column = weight[:, :, link : link + 1]
+            # an entry of the transposed factor stands in the row that it is read from
+            for rows, read in _places(layout, runs, part, -offset if transposed else offset):
+                entries = _take(column, read if transposed else rows)
+                part[:, rows].addcmul_(_take(source, read), entries)
+    return out.to(values.dtype)
+
+
+def _dots_by_link(rows, values, layout, links):
+    offsets, runs, _ = links
+    out = rows.new_empty(rows.shape[0], len(offsets))
+    ones = at_least_float32(rows.new_ones(rows.shape[1]))
+    for part, left, right in _split(runs, out, rows, values):
+        for link, offset in enumerate(offsets):
+            for here, read in _places(layout, runs, part, offset):
+                products = at_least_float32(left[:, here]) * _take(right, read)
+                # a product with ones sums short rows many times faster than a sum does
+                part[:, here, link] = products @ ones
+    return out
+
+
+def _split(runs, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Rows of sequences of equal length as `(sequences, length, ...)`; without runs all as one."""
+    start = 0
+    for count, size in runs or [(1, matrices[0].shape[0])]:
+        end = start + count * size
+        yield tuple(matrix[start:end].reshape(count, size, -1) for matrix in matrices)
+        start = end
+
+
+def _places(layout, runs, part: Tensor, offset: int) -> Iterator[tuple[slice, slice | Tensor]]:
+    """Rows and the rows they read, `offset` positions on."""
+    if runs is None:
+        yield slice(None), source_rows(*layout, offset)
+        return
+    size = part.shape[1]
+    shift = offset % size
+    yield slice(size - shift), slice(shift, None)
+    if shift:
+        yield slice(size - shift, None), slice(shift)
+
+
+def _take(part: Tensor, which: slice | Tensor) -> Tensor:
+    return part[:, which] if isinstance(which, slice) else part.index_select(1, which)
+
+
+def _product_at_once(values, weights, layout, links, transposed):
+    source = _all_sources(layout, links[0], transposed)
+    if transposed:
+        weights = weights.gather(0, source)
+    return (at_least_float32(values)[source] * weights[:, :, None]).sum(1).to(values.dtype)
+
+
+def _dots_at_once(rows, values, layout, links):
+    source = _all_sources(layout, links[0], False)
+    products = at_least_float32(rows)[:, None] * values[source]
+    return products.sum(2).to(rows.dtype)
+
+
+def _all_sources(layout, offsets, transposed) -> Tensor:
+    """The rows that all links read, `(T, K)`."""
+    position, lengths, valid = (None if part is None else part[:, None] for part in layout)
+    steps = torch.tensor(offsets, device=position.device)
+    return source_rows(position, lengths, valid, -steps if transposed else steps)
