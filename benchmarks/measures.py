@@ -95,7 +95,7 @@ def _peers(rows: list[Row]) -> list[Measure]:
     ):
         case = ("median_s", mode, length, other, "chordmixer")
         name = f"{text}, {length:,} tokens: speed / {title}"
-        made.append(_measure(name, must, aim, lambda case=case: f"{compare(*case):.1f}x"))
+        made.append(_measure(name, must, aim, lambda case=case: f"{compare(*case):.2f}x"))
     return made
 
 

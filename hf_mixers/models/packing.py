@@ -297,7 +297,9 @@ def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     rows = at_least_float32(rows)
     # one by one is exact to the last digits for long sequences, and slow for very many short ones
     if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences:
-        return torch.stack([part.mean(0) for part in rows.split(pack.sizes)])
+        # the gradient of one sum is a view of one row, that of parts of a matrix is a matrix
+        parts = rows.split(pack.sizes) if pack.num_sequences > 1 else [rows]
+        return torch.stack([part.sum(0) / part.shape[0] for part in parts])
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, pack.sequence[:, None].expand_as(rows), pack.blank(rows))
     return sums / pack.lengths.clamp(min=1)[:, None]
