@@ -5,8 +5,8 @@ Idea: attention as a product of sparse matrices; an MLP computes the K entries o
   token's embedding, without softmax and without dot products between tokens.
 Cost: O(T K D) per factor besides the MLPs; K is ceil(log2 N) + 1 for CHORD, a constant for CDIL.
 Depth: all sequences pass all ceil(log2 N_max) factors of a block; one block hears everything.
-Ours differs: links modulo the length of each sequence, so that any mix of lengths is exact, and no
-pads. From the pack it needs lengths and positions.
+Ours differs: links modulo the length of each sequence, so that any mix of lengths is exact, and
+padding is absent. From the pack it needs lengths and positions.
 """
 
 import torch
