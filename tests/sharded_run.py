@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
 from .families import ROWS, flatten
+from .processes import leave
 
 
 def batches(step: int) -> list[dict]:
@@ -58,4 +59,4 @@ if __name__ == "__main__":
     result = train(family, dist.get_rank())
     if dist.get_rank() == 0:
         Path(output).write_text(json.dumps(result))
-    dist.destroy_process_group()
+    leave()

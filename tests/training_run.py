@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch.utils.data import Dataset
 
 from hf_mixers.data.batching import TokenBudgetBatchSampler
@@ -13,6 +12,7 @@ from hf_mixers.data.collators import FlatCollator
 from hf_mixers.training import MixerTrainer, MixerTrainingArguments
 
 from .families import ROWS
+from .processes import leave
 
 
 class SequenceData(Dataset):
@@ -94,9 +94,8 @@ def main(output: str, family: str, accumulate=1, count_like=1):
             "num_examples": len(trainer.eval_dataset),
         }
         Path(output).write_text(json.dumps(result))
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(sys.argv[1], **json.loads(sys.argv[2]))
+    leave()

@@ -1,0 +1,51 @@
+"""Recorded experiments: what they run is known beforehand, and their records name no machine."""
+
+import json
+
+import pytest
+
+from benchmarks import experiments
+from benchmarks.experiments import EXPERIMENTS, Experiment, finetune, main
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    folder = experiments.ROOT / "runs"
+    monkeypatch.setattr(experiments, "ROOT", tmp_path)
+    monkeypatch.setattr(experiments, "RESULTS", tmp_path / "results")
+    (tmp_path / "examples").symlink_to(folder.parent / "examples")
+    return tmp_path / "results"
+
+
+def test_an_experiment_is_run_once_and_recorded(results, tmp_path, monkeypatch, capfd):
+    settings = {"track_size": 4, "intermediate_size": 8}
+    arguments = ("--smoke", "true", "--report_on", "validation", "--baselines", "none")
+    monkeypatch.setitem(EXPERIMENTS, "tiny", finetune(settings, *arguments))
+    runs = tmp_path / "runs"
+    main(["tiny", "--runs", str(runs)])
+    text = (results / "tiny.json").read_text()
+    record = json.loads(text)
+    assert record["script"] == "examples/finetune_classification.py"
+    assert json.loads(record["arguments"][1]) == settings
+    assert record["config"]["track_size"] == 4
+    assert 0 <= record["validation"]["model"]["overall"]["accuracy"]["value"] <= 1
+    assert "test" not in record
+    assert str(tmp_path) not in text
+    assert not (runs / "tiny" / "README.md").exists(), "a card tells of the test part alone"
+    capfd.readouterr()
+    main(["tiny", "--runs", str(runs)])
+    assert "nothing to do" in capfd.readouterr().out
+
+
+def test_what_cannot_be_run_is_said(results, monkeypatch):
+    with pytest.raises(SystemExit, match="There is no experiment 'none'"):
+        main(["none"])
+    monkeypatch.setitem(EXPERIMENTS, "far", Experiment("x", ("--data", "{data}/x.parquet")))
+    with pytest.raises(SystemExit, match="far reads data from a folder: give it with --data"):
+        main(["far"])
+
+
+def test_all_experiments_can_be_seen(capsys):
+    main(["--list"])
+    out = capsys.readouterr().out
+    assert all(f"{name}: " in out for name in EXPERIMENTS)
