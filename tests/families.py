@@ -35,6 +35,8 @@ class Row:
     name: str
     small: dict
     variants: dict[str, dict] = field(default_factory=dict)
+    learning_rate: float = 0.1  # of a step that a model without norms must survive too
+    starts_without_bias: bool = True
 
     @property
     def family(self) -> Family:
@@ -66,6 +68,8 @@ ROWS = [
     ),
     Row(
         "paramixer",
+        learning_rate=1e-3,
+        starts_without_bias=False,
         small={"max_position_embeddings": 2048, "hidden_size": 12, "intermediate_size": 16},
         variants={
             "cdil": {"link_protocol": "cdil"},

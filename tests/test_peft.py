@@ -22,7 +22,8 @@ def test_adapters_train_alone_and_survive_saving_and_merging(row, head, tmp_path
     lora = LoraConfig(r=4, target_modules="all-linear", modules_to_save=HEADS[head])
     model = get_peft_model(base, lora).train()
     inputs = example_inputs(head)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    learning = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(learning, lr=row.learning_rate)
     for _ in range(2):
         model(**inputs).loss.backward()
         optimizer.step()
