@@ -63,6 +63,7 @@ ROWS = [
             "layer norm, mix_rotate": {"pre_norm": "layer", "block_order": "mix_rotate"},
             "not fused": {"fused": False},
             "reversible": {"reversible": True},
+            "both directions": {"rotation": "alternating"},
             "legacy tracks": {"num_tracks": 11, "block_order": "mix_rotate"},
         },
     ),

@@ -24,20 +24,22 @@ def test_rotation_is_a_permutation_and_the_opposite_rotation_undoes_it():
     for length in (1, 2, 3, 7, 8, 9, 100):
         pack = one_sequence(length)
         values = torch.arange(length * 14.0).view(length, 14).requires_grad_()
-        rotated = rotate(values, pack, 2)
+        rotated = rotate(values, pack, chord_offsets(7))
         assert torch.equal(rotated.flatten().sort().values, values.flatten())
         # the gradient of a permutation is its inverse
         (undone,) = torch.autograd.grad(rotated, values, rotated)
         assert torch.equal(undone, values)
 
 
-def reach(length: int, tracks: int, blocks: int, order: str) -> torch.Tensor:
+def reach(
+    length: int, tracks: int, blocks: int, order: str, alternating: bool = False
+) -> torch.Tensor:
     """Which input token each output number depends on: `(length, tracks, length)`, by propagation.
 
     Mixing joins all channels of a token; the residual keeps what was there.
     """
     state = torch.eye(length, dtype=torch.bool)[:, None].expand(length, tracks, length)
-    offsets = chord_offsets(tracks)
+    offsets = chord_offsets(tracks, alternating)
 
     def rotated(x):
         return torch.stack([x[:, t].roll(-o, 0) for t, o in enumerate(offsets)], dim=1)
@@ -56,9 +58,24 @@ LENGTHS = [4, 5, 7, 8, 9, 16, 31, 32, 33, 64, 100, 128]
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_every_token_hears_every_token_after_ceil_log2_blocks(length, order):
+@pytest.mark.parametrize("alternating", [False, True])
+def test_every_token_hears_every_token_after_ceil_log2_blocks(length, order, alternating):
     blocks = (length - 1).bit_length()
-    assert reach(length, blocks + 1, blocks, order).any(1).all()
+    assert reach(length, blocks + 1, blocks, order, alternating).any(1).all()
+
+
+def blocks_to_hear(length: int, distance: int, alternating: bool) -> int:
+    """After how many blocks a token hears the one `distance` after it."""
+    tracks = (length - 1).bit_length() + 1
+    heard = (reach(length, tracks, blocks, "rotate_mix", alternating) for blocks in range(tracks))
+    return next(blocks for blocks, state in enumerate(heard) if state[0, 0, distance % length])
+
+
+def test_alternating_rotation_hears_near_tokens_on_both_sides_early():
+    near = [distance for distance in range(-8, 9) if distance]
+    assert max(blocks_to_hear(250, distance, alternating=True) for distance in near) == 4
+    # forward, the way to the token before leads around the sequence: as many steps as ones in N - 1
+    assert blocks_to_hear(250, -1, alternating=False) == (249).bit_count() == 6
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -152,7 +169,7 @@ def test_a_linear_block_is_a_sum_of_dilated_convolutions_of_one_tap():
     length, tracks, size = 11, 5, 2
     weight = torch.randn(tracks * size, tracks * size)
     sequence = torch.randn(length, tracks * size)
-    block = rotate(sequence, one_sequence(length), size) @ weight.T
+    block = rotate(sequence, one_sequence(length), chord_offsets(tracks)) @ weight.T
     total = torch.zeros_like(block)
     for track, offset in enumerate(chord_offsets(tracks)):
         channels = slice(track * size, (track + 1) * size)
@@ -166,7 +183,7 @@ def test_a_linear_block_is_a_sum_of_dilated_convolutions_of_one_tap():
 
 def test_the_mix_layer_has_full_rank_only_when_the_hidden_width_reaches_the_model_width():
     rotation = torch.autograd.functional.jacobian(
-        lambda x: rotate(x, one_sequence(5), 2), torch.randn(5, 8)
+        lambda x: rotate(x, one_sequence(5), chord_offsets(4)), torch.randn(5, 8)
     ).view(40, 40)
     assert torch.linalg.matrix_rank(rotation) == 40
     for hidden, rank in ((8, 8), (12, 8), (5, 5)):

@@ -21,26 +21,29 @@ def boundaries(lengths: list[int], width: int | None = None) -> Boundaries:
     return Boundaries(tuple(mask.shape), torch.device("cpu"), mask=mask)
 
 
-def both_ways(lengths, tracks, track_size, layout, dtype=torch.float64):
+def both_ways(lengths, tracks, track_size, layout, alternating=False, dtype=torch.float64):
     """Output and gradient of the op and of the slow twin on the same batch."""
     batch = boundaries(lengths, max(lengths) + 2)
     pack = layout([batch])
     values = torch.randn(*batch.shape, tracks * track_size, dtype=dtype, requires_grad=True)
     weights = torch.randn(*batch.shape, tracks * track_size, dtype=dtype)
 
-    out = pack.unpack(rotate(pack.gather(values.flatten(0, 1)), pack, track_size))
+    offsets = chord_offsets(tracks, alternating)
+    out = pack.unpack(rotate(pack.gather(values.flatten(0, 1)), pack, offsets))
     (grad,) = torch.autograd.grad((out.view_as(values) * weights).sum(), values)
 
     slow = torch.zeros_like(values)
+    base = -2 if alternating else 2
     for row, length in enumerate(lengths):
-        slow[row, :length] = reference.rotate(values[row, :length], track_size)
+        slow[row, :length] = reference.rotate(values[row, :length], track_size, base)
     (slow_grad,) = torch.autograd.grad((slow * weights).sum(), values)
     return out.view_as(values), grad, slow, slow_grad
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_rotation_equals_its_slow_twin_at_edge_lengths(layout):
-    out, grad, slow, slow_grad = both_ways(EDGE_LENGTHS, tracks=6, track_size=2, layout=layout)
+@pytest.mark.parametrize("alternating", [False, True])
+def test_rotation_equals_its_slow_twin_at_edge_lengths(layout, alternating):
+    out, grad, slow, slow_grad = both_ways(EDGE_LENGTHS, 6, 2, layout, alternating)
     assert torch.equal(out, slow)
     assert torch.equal(grad, slow_grad)
 
@@ -50,9 +53,12 @@ def test_rotation_equals_its_slow_twin_at_edge_lengths(layout):
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5),
     tracks=st.integers(1, 6),
     track_size=st.integers(1, 3),
+    alternating=st.booleans(),
 )
-def test_rotation_equals_its_slow_twin_for_any_mix(layout, lengths, tracks, track_size):
-    out, grad, slow, slow_grad = both_ways(lengths, tracks, track_size, layout)
+def test_rotation_equals_its_slow_twin_for_any_mix(
+    layout, lengths, tracks, track_size, alternating
+):
+    out, grad, slow, slow_grad = both_ways(lengths, tracks, track_size, layout, alternating)
     assert torch.equal(out, slow)
     assert torch.equal(grad, slow_grad)
 
@@ -63,7 +69,7 @@ def test_rotation_passes_gradcheck_twice(layout):
     values = torch.randn(pack.num_rows, 8, dtype=torch.float64, requires_grad=True)
 
     def rotated(rows):
-        return pack.unpack(rotate(rows, pack, track_size=2))
+        return pack.unpack(rotate(rows, pack, chord_offsets(4)))
 
     assert torch.autograd.gradcheck(rotated, values)
     assert torch.autograd.gradgradcheck(lambda rows: rotated(rows.square()), values)
@@ -72,16 +78,15 @@ def test_rotation_passes_gradcheck_twice(layout):
 def test_the_two_slow_twins_agree():
     for length in EDGE_LENGTHS:
         sequence = torch.randn(length, 10)
-        by_number = reference.rotate(sequence, 2)
-        assert torch.equal(by_number, reference.rotate_by_roll(sequence, 2))
+        for base in (2, -2):
+            by_number = reference.rotate(sequence, 2, base)
+            assert torch.equal(by_number, reference.rotate_by_roll(sequence, 2, base))
 
 
 def test_a_rotation_that_leaks_over_a_boundary_is_caught(monkeypatch):
-    def leaking(hidden, position, lengths, valid, track_size, inverse):
-        tracks = hidden.split(track_size, dim=1)
-        offsets = chord_offsets(len(tracks))
-        sign = 1 if inverse else -1
-        return torch.cat([t.roll(sign * o, 0) for t, o in zip(tracks, offsets, strict=True)], 1)
+    def leaking(hidden, position, lengths, valid, offsets):
+        tracks = hidden.chunk(len(offsets), dim=1)
+        return torch.cat([t.roll(-o, 0) for t, o in zip(tracks, offsets, strict=True)], 1)
 
     monkeypatch.setattr(ops_chord, "_gather_by_track", leaking)
     out, _, slow, _ = both_ways([5, 3], tracks=3, track_size=2, layout=pack_ragged)
@@ -98,5 +103,5 @@ def test_rotation_never_holds_an_index_of_all_tracks(monkeypatch):
 
     monkeypatch.setattr(torch.Tensor, "index_select", watched)
     pack = pack_ragged([boundaries([4096])])
-    rotate(torch.zeros(4096, 13), pack, track_size=1)
+    rotate(torch.zeros(4096, 13), pack, chord_offsets(13))
     assert max(sizes) <= 4096

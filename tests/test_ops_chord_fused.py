@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 from hf_mixers import ChordMixerConfig
 from hf_mixers.models import ops_chord_fused, ops_chord_rows
 from hf_mixers.models.modeling_chordmixer import ChordMixerModel
-from hf_mixers.models.ops_chord import rotate
+from hf_mixers.models.ops_chord import chord_offsets, rotate
 from hf_mixers.models.ops_chord_rows import Rotation, chunks
 from hf_mixers.models.packing import Pack, pack_ragged
 
@@ -61,8 +61,8 @@ def outputs_and_gradients(block, source, residual, pack, fused):
     return out, *torch.autograd.grad((out * direction).sum(), [*inputs, *block.parameters()])
 
 
-def rotate_by_rows(hidden, pack, tracks, inverse=False):
-    rotation = Rotation(pack, tracks, inverse)
+def rotate_by_rows(hidden, pack, offsets, inverse=False):
+    rotation = Rotation(pack, offsets, inverse)
     out = torch.empty_like(hidden)
     for rows in chunks(pack.num_rows, hidden.device):
         rotation.rows(hidden, rows, out[rows])
@@ -74,23 +74,25 @@ def rotate_by_rows(hidden, pack, tracks, inverse=False):
     tracks=st.integers(1, 7),
     track_size=st.integers(1, 3),
     step=st.integers(1, 50),
+    alternating=st.booleans(),
 )
-def test_rotation_by_rows_is_the_rotation(lengths, tracks, track_size, step):
+def test_rotation_by_rows_is_the_rotation(lengths, tracks, track_size, step, alternating):
     pack = make_pack(lengths)
+    offsets = chord_offsets(tracks, alternating)
     hidden = torch.randn(pack.num_rows, tracks * track_size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ops_chord_rows.CHUNK_ROWS, "cpu", step)
-        rotated = rotate_by_rows(hidden, pack, tracks)
-        assert torch.equal(rotated, rotate(hidden, pack, track_size))
-        assert torch.equal(rotate_by_rows(rotated, pack, tracks, inverse=True), hidden)
+        rotated = rotate_by_rows(hidden, pack, offsets)
+        assert torch.equal(rotated, rotate(hidden, pack, offsets))
+        assert torch.equal(rotate_by_rows(rotated, pack, offsets, inverse=True), hidden)
 
 
 def test_places_beyond_32_bits_are_64_bits_wide(monkeypatch):
     pack = make_pack([5, 3])
-    small = Rotation(pack, 3)._index(slice(0, 8))
+    small = Rotation(pack, (0, 1, 2))._index(slice(0, 8))
     assert small.dtype == torch.int32
     monkeypatch.setattr(Pack, "num_rows", property(lambda self: 2**30))
-    large = Rotation(pack, 3)._index(slice(0, 8))
+    large = Rotation(pack, (0, 1, 2))._index(slice(0, 8))
     assert large.dtype == torch.int64
     assert torch.equal(large, small.long())
 

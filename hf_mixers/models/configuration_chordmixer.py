@@ -68,6 +68,10 @@ class ChordMixerConfig(MixerConfig):
             less.
         num_hidden_layers: Blocks. Default ceil(log2 max_position_embeddings).
         block_order: `"rotate_mix"` is the paper's equation, `"mix_rotate"` the authors' code.
+        rotation: `"forward"` shifts tracks by 1, 2, 4, 8, ... as in the paper: a token hears those
+            after it soon, and those before it only around the end of the sequence. `"alternating"`
+            shifts by 1, -2, 4, -8, ...: it hears both sides alike, and everything in as many
+            blocks. Better for masked language modelling.
         adaptive_depth: A sequence of N tokens passes ceil(log2 N) blocks instead of all.
         pre_norm: Normalisation of the branch of a block: over channels (`"layer"`), over all tokens
             of the batch (`"batch"`), or over the tokens of one sequence (`"group"`).
@@ -106,6 +110,7 @@ class ChordMixerConfig(MixerConfig):
     num_tracks: int | None = None
     num_hidden_layers: int | None = None
     block_order: Literal["rotate_mix", "mix_rotate"] = "rotate_mix"
+    rotation: Literal["forward", "alternating"] = "forward"
     adaptive_depth: bool = True
     pre_norm: Literal["none", "layer", "batch", "group"] = "none"
     post_norm: Literal["none", "layer", "batch", "group"] = "none"

@@ -22,7 +22,7 @@ from .heads import (
 from .mlp import TokenMLP
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import TokenLayerNorm, make_norm
-from .ops_chord import rotate
+from .ops_chord import chord_offsets, rotate
 from .ops_chord_fused import BranchSettings, ChordBranch, add_branch, product_dtype
 from .packing import Pack
 from .stack import MixerStack, is_plain
@@ -43,14 +43,14 @@ class ChordMixerBlock(nn.Module):
         super().__init__()
         width = config.num_tracks * track_size
         groups = config.norm_groups or track_size
-        self.track_size = track_size
         self.rotate_first = config.block_order == "rotate_mix"
         self.norm_before = make_norm(config.pre_norm, width, groups, config.norm_eps)
         self.rotate_dropout = nn.Dropout(rotate_dropout_prob)
         self.mix = TokenMLP(width, intermediate_size, width, hidden_dropout_prob)
         self.norm_after = make_norm(config.post_norm, width, groups, config.norm_eps)
         self.fused = config.fused
-        self.settings = BranchSettings(config.num_tracks, self.rotate_first, config.norm_eps)
+        self.offsets = chord_offsets(config.num_tracks, config.rotation == "alternating")
+        self.settings = BranchSettings(self.offsets, self.rotate_first, config.norm_eps)
 
     def forward(self, hidden: Tensor, pack: Pack, residual: Tensor | None = None) -> Tensor:
         """The branch of `hidden`, added to `hidden` itself or to another residual."""
@@ -65,9 +65,9 @@ class ChordMixerBlock(nn.Module):
             residual = None if source is residual else residual
             return add_branch(source, residual, pack, self.settings, self.fused_weights())
         if self.rotate_first:
-            branch = self.mix(self.rotate_dropout(rotate(source, pack, self.track_size)))
+            branch = self.mix(self.rotate_dropout(rotate(source, pack, self.offsets)))
         else:
-            branch = rotate(self.rotate_dropout(self.mix(source)), pack, self.track_size)
+            branch = rotate(self.rotate_dropout(self.mix(source)), pack, self.offsets)
         return residual + branch
 
     def infer(

@@ -33,7 +33,7 @@ gelu_backward = torch.ops.aten.gelu_backward
 class BranchSettings:
     """What a branch does besides its weights."""
 
-    num_tracks: int
+    offsets: tuple[int, ...]
     rotate_first: bool
     norm_eps: float
 
@@ -63,7 +63,7 @@ class ChordBranch:
         scratch: Tensor | None = None,
         kept: Tensor | None = None,
     ) -> Tensor:
-        rotation = Rotation.of(self.pack, self.settings.num_tracks)
+        rotation = Rotation.of(self.pack, self.settings.offsets)
         if self.needs_scratch and scratch is None:
             scratch = torch.empty_like(source)
         if self.settings.rotate_first:
@@ -96,8 +96,8 @@ class ChordBranch:
         scratch: Scratch,
         kept: Tensor | None = None,
     ) -> "ChordGrads":
-        rotation = Rotation.of(self.pack, self.settings.num_tracks)
-        back = Rotation.of(self.pack, self.settings.num_tracks, inverse=True)
+        rotation = Rotation.of(self.pack, self.settings.offsets)
+        back = Rotation.of(self.pack, self.settings.offsets, inverse=True)
         grads = ChordGrads(self)
         inner = scratch.take("inner", len(source))
         buffer = self._chunk_buffer(source)

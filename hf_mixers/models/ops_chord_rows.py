@@ -12,7 +12,6 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from .ops_chord import chord_offsets
 from .packing import Pack
 
 # rows that pass together: few enough for the cache, or enough to keep an accelerator busy
@@ -32,19 +31,19 @@ def chunks(num_rows: int, device: torch.device) -> Iterator[slice]:
 class Rotation:
     """The rotation of a ragged pack, some rows at a time: `rows` is part of `ops_chord.rotate`."""
 
-    def __init__(self, pack: Pack, num_tracks: int, inverse: bool = False):
-        self.pack, self.num_tracks, self.inverse = pack, num_tracks, inverse
+    def __init__(self, pack: Pack, offsets: tuple[int, ...], inverse: bool = False):
+        self.pack, self.num_tracks = pack, len(offsets)
+        self.offsets = [-offset if inverse else offset for offset in offsets]
         self.ends = list(accumulate(pack.sizes))
-        self.offsets = chord_offsets(num_tracks)
         self._tables: tuple[Tensor, ...] | None = None
         self._places: dict[tuple[int, int], Tensor] = {}
 
     @classmethod
-    def of(cls, pack: Pack, num_tracks: int, inverse: bool = False) -> "Rotation":
+    def of(cls, pack: Pack, offsets: tuple[int, ...], inverse: bool = False) -> "Rotation":
         """The rotation that an earlier block has used, if there is one."""
-        key = cls, num_tracks, inverse
+        key = cls, offsets, inverse
         if key not in pack.notes:
-            pack.notes[key] = cls(pack, num_tracks, inverse)
+            pack.notes[key] = cls(pack, offsets, inverse)
         return pack.notes[key]
 
     def rows(self, hidden: Tensor, rows: slice, out: Tensor) -> Tensor:
@@ -76,7 +75,7 @@ class Rotation:
         for track, offset in enumerate(self.offsets):
             columns = slice(track * width, (track + 1) * width)
             source, target = sequence[:, columns], out[:, columns]
-            first = (rows.start - begin + (-offset if self.inverse else offset)) % size
+            first = (rows.start - begin + offset) % size
             before_end = min(size - first, len(target))
             target[:before_end].copy_(source[first : first + before_end])
             if before_end < len(target):
@@ -103,7 +102,7 @@ class Rotation:
         dtype = torch.int32 if small else torch.int64
         offsets = torch.tensor(self.offsets, device=pack.lengths.device)
         lengths = pack.lengths[:, None]
-        shifts = (-offsets if self.inverse else offsets) % lengths - lengths
+        shifts = offsets % lengths - lengths
         shifts = shifts * tracks + torch.arange(tracks, device=offsets.device)
         parts = shifts, pack.starts * tracks, pack.position * tracks, pack.row_lengths * tracks
         return tuple(part.to(dtype) for part in parts)

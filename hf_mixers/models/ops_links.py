@@ -29,7 +29,7 @@ def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
     ((0, 1, 2, 4, 8), (0, 4, 8, -4, -8))
     """
     if protocol == "chord":
-        return tuple(chord_offsets(num_links))
+        return chord_offsets(num_links)
     ahead = [step << factor for step in range(1, (num_links + 1) // 2)]
     return 0, *ahead, *(-offset for offset in ahead)
 

@@ -5,24 +5,24 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def rotate(sequence: Tensor, track_size: int) -> Tensor:
-    """Equations 1 and 2, number by number: `(N, D)` -> `(N, D)`."""
+def rotate(sequence: Tensor, track_size: int, base: int = 2) -> Tensor:
+    """Equations 1 and 2, number by number: `(N, D)` -> `(N, D)`; base -2 looks both ways."""
     length, width = sequence.shape
     columns = []
     for channel in range(width):
         track = channel // track_size + 1
         column = []
         for j in range(length):
-            k = j if track == 1 else (j + 2 ** (track - 2)) % length
+            k = j if track == 1 else (j + base ** (track - 2)) % length
             column.append(sequence[k, channel])
         columns.append(torch.stack(column))
     return torch.stack(columns, dim=1)
 
 
-def rotate_by_roll(sequence: Tensor, track_size: int) -> Tensor:
+def rotate_by_roll(sequence: Tensor, track_size: int, base: int = 2) -> Tensor:
     """The same with one roll per track, for longer sequences."""
     tracks = sequence.split(track_size, dim=1)
-    offsets = [0] + [2**t for t in range(len(tracks) - 1)]
+    offsets = [0] + [base**t for t in range(len(tracks) - 1)]
     return torch.cat([track.roll(-o, 0) for track, o in zip(tracks, offsets, strict=True)], dim=1)
 
 
@@ -46,6 +46,7 @@ def run_blocks(
     depth = config.num_hidden_layers
     if config.adaptive_depth:
         depth = min(depth, (length - 1).bit_length())
+    base = -2 if config.rotation == "alternating" else 2
     previous = sequence
     for k in range(depth):
         block = f"{prefix}.{k}"
@@ -58,9 +59,9 @@ def run_blocks(
         groups = config.norm_groups or config.track_size
         branch = normalise(sequence, config.pre_norm, state, f"{block}.norm_before", groups)
         if config.block_order == "rotate_mix":
-            branch = mix(rotate_by_roll(branch, config.track_size))
+            branch = mix(rotate_by_roll(branch, config.track_size, base))
         else:
-            branch = rotate_by_roll(mix(branch), config.track_size)
+            branch = rotate_by_roll(mix(branch), config.track_size, base)
         if config.reversible:
             previous, sequence = sequence, previous + branch
             continue
