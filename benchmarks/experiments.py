@@ -28,7 +28,10 @@ FAST_MALLOC = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """One call of an example; `{data}` in its arguments stands for the folder given."""
+    """One call of an example.
+
+    In its arguments `{data}` stands for the folder of data sets and `{runs}` for that of models.
+    """
 
     script: str
     arguments: tuple[str, ...]
@@ -36,6 +39,12 @@ class Experiment:
     @property
     def needs_data(self) -> bool:
         return any("{data}" in argument for argument in self.arguments)
+
+    @property
+    def needs(self) -> str | None:
+        """The experiment whose model this one starts from."""
+        starts = [a for a in self.arguments if a.startswith("{runs}/")]
+        return starts[0].removeprefix("{runs}/") if starts else None
 
 
 def finetune(settings: dict, *arguments: str) -> Experiment:
@@ -67,6 +76,66 @@ for split, column in (("random", "split"), ("species", "split_species")):
         *("--weight_decay", "0.01", "--train_token_budget", "8192"),
     )
 
+# genes of twelve genera
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genus12_{split}"] = finetune(
+        MEDIUM,
+        *("--data", "{data}/dna_genus12/data.parquet"),
+        *("--label_column", "genus", "--split_column", column),
+        *("--num_train_epochs", "5", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+        *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+    )
+
+# contigs of five species, 100 to 518,565 bases; those that lie on a training contig do not count
+EXPERIMENTS["contigs5"] = finetune(
+    {**SMALL, "pre_norm": "layer", "block_order": "mix_rotate"},
+    *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "label"),
+    *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
+    *("--num_train_epochs", "5", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+    *("--train_token_budget", "65536"),
+)
+
+# masked language modelling with one genome, of two chromosomes, held out
+BOTH_WAYS = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384}
+EXPERIMENTS["mlm_genomes"] = Experiment(
+    "pretrain_mlm",
+    (
+        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz"),
+        *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
+        *("--settings", json.dumps(BOTH_WAYS), "--window", "100", "1500"),
+        *("--num_windows", "26000", "--num_train_epochs", "4", "--num_eval_windows", "500"),
+        *("--learning_rate", "4e-3", "--train_token_budget", "8192"),
+    ),
+)
+
+# few labels: from that model, and from scratch with the same settings
+for seed in ("1", "2", "3"):
+    few = (
+        *("--train_fraction", "0.05", "--seed", seed, "--baselines", "kmer"),
+        *("--num_train_epochs", "15", "--train_token_budget", "8192", "--patience", "15"),
+    )
+    EXPERIMENTS[f"few_scratch_{seed}"] = finetune(BOTH_WAYS, *few)
+    EXPERIMENTS[f"few_pretrained_{seed}"] = Experiment(
+        "finetune_classification", ("--checkpoint", "{runs}/mlm_genomes", *few)
+    )
+
+# the adding problem; the longer one goes on from the shorter one, so both are built for its length
+ADDING = {**SMALL, "max_position_embeddings": 31_800, "block_order": "rotate_mix"}
+EXPERIMENTS["adding_200"] = Experiment(
+    "adding_problem",
+    (
+        *("--base_length", "200", "--settings", json.dumps(ADDING)),
+        *("--num_train_epochs", "4", "--train_token_budget", "16384"),
+    ),
+)
+EXPERIMENTS["adding_1000"] = Experiment(
+    "adding_problem",
+    (
+        *("--base_length", "1000", "--checkpoint", "{runs}/adding_200"),
+        *("--num_train_epochs", "1", "--train_token_budget", "16384"),
+    ),
+)
+
 
 def run(name: str, data: Path | None, runs: Path, again: bool) -> None:
     """Run one experiment and record it."""
@@ -77,8 +146,13 @@ def run(name: str, data: Path | None, runs: Path, again: bool) -> None:
         return
     if experiment.needs_data and data is None:
         raise SystemExit(f"{name} reads data from a folder: give it with --data.")
+    if experiment.needs and not (runs / experiment.needs / "model.safetensors").exists():
+        raise SystemExit(f"{name} starts from the model of {experiment.needs}: run that first.")
     folder = runs / name
-    arguments = [argument.replace("{data}", str(data)) for argument in experiment.arguments]
+    arguments = [
+        argument.replace("{data}", str(data)).replace("{runs}", str(runs))
+        for argument in experiment.arguments
+    ]
     if any(folder.glob("checkpoint-*")):
         arguments += ["--resume_from_checkpoint", "true"]
     command = [sys.executable, str(ROOT / "examples" / f"{experiment.script}.py")]

@@ -5,6 +5,13 @@
 Two numbers of a sequence are marked; the model must give their sum. An answer is right if it is off
 by less than 0.04; always answering 0.5 is right in 15.4% of cases. Training can be stopped at any
 time and taken up again with --resume_from_checkpoint true. Data are made on the fly, from the seed.
+
+A model of shorter sequences is a good start for longer ones, if it is built for them:
+
+    python examples/adding_problem.py --base_length 200 --output_dir runs/adding_200 \
+        --settings '{"max_position_embeddings": 31800}'
+    python examples/adding_problem.py --base_length 1000 --output_dir runs/adding_1000 \
+        --checkpoint runs/adding_200
 """
 
 import sys
@@ -12,13 +19,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import HfArgumentParser, set_seed
+from transformers import AutoModelForSequenceClassification, HfArgumentParser, set_seed
 
 from hf_mixers import FAMILIES
 from hf_mixers.data import FlatCollator, adding_problem
 from hf_mixers.metrics import regression_report
 from hf_mixers.plots import plot_by_length, plot_scatter
-from hf_mixers.runs import RunArguments, parse_resume, print_overall, write_run, write_table
+from hf_mixers.runs import (
+    RunArguments,
+    parse_resume,
+    parse_settings,
+    print_overall,
+    write_run,
+    write_table,
+)
 from hf_mixers.training import MixerTrainer
 
 
@@ -33,8 +47,14 @@ class Options:
         default=None, metadata={"help": "Longest sequence; default: the paper's cap."}
     )
     family: str = field(default="chordmixer", metadata={"help": "Family of the model."})
-    block_order: str = field(default="rotate_mix", metadata={"help": "rotate_mix or mix_rotate."})
-    pre_norm: str = field(default="none", metadata={"help": "none, layer, batch or group."})
+    settings: str = field(
+        default="{}",
+        metadata={"help": "JSON of config fields that differ from the published ones."},
+    )
+    checkpoint: str | None = field(
+        default=None,
+        metadata={"help": "Folder of a model to go on from, such as one of shorter sequences."},
+    )
     num_train: int = field(default=50_000, metadata={"help": "Training examples of an epoch."})
     num_eval: int = field(default=1_000, metadata={"help": "Validation examples."})
     num_test: int = field(default=5_000, metadata={"help": "Test examples."})
@@ -101,23 +121,23 @@ def main(arguments: list[str] | None = None) -> dict:
 
 
 def build_model(options: Options, longest: int):
-    """A new regression model for two features per step."""
+    """A regression model for two features per step, new or from a checkpoint."""
+    if options.checkpoint:
+        return AutoModelForSequenceClassification.from_pretrained(options.checkpoint)
     family = FAMILIES[options.family]
     settings = {
         "input_features": 2,
         "num_labels": 1,
         "problem_type": "regression",
         "max_position_embeddings": longest,
+        **parse_settings(options.settings),
     }
     if options.family != "chordmixer":
         return family.sequence_classification(family.config(**settings))
     published = f"adding_{options.base_length}"
-    config = family.config.preset(
-        published if published in family.config.presets else "adding_200",
-        block_order=options.block_order,
-        pre_norm=options.pre_norm,
-        **settings,
-    )
+    if published not in family.config.presets:
+        published = "adding_200"
+    config = family.config.preset(published, **{"block_order": "rotate_mix", **settings})
     return family.sequence_classification(config)
 
 

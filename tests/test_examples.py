@@ -130,6 +130,19 @@ def test_adding_problem_smoke_run(row, tmp_path, quiet):
     assert set(results["test"]) == {"model", "always 0.5"}
 
 
+def test_longer_adding_goes_on_from_shorter(tmp_path, quiet):
+    run, first, second = load("adding_problem").main, tmp_path / "first", tmp_path / "second"
+    settings = '{"track_size": 3, "max_position_embeddings": 500, "pre_norm": "layer"}'
+    run(["--smoke", "--output_dir", str(first), "--settings", settings])
+    start = ["--checkpoint", str(first), "--train_token_budget", "4000"]
+    results = run(["--smoke", "--output_dir", str(second), *start])
+    assert results["config"]["track_size"] == 3
+    assert results["config"]["max_position_embeddings"] == 500
+    begin, end = (AutoModelForSequenceClassification.from_pretrained(f) for f in (first, second))
+    moved = begin.model.layers[0].mix.fc1.weight - end.model.layers[0].mix.fc1.weight
+    assert 0 < moved.abs().max() < 0.1, "a few steps move the first model a little"
+
+
 @every_family
 @pytest.mark.parametrize("task", ["adding", "temporal_order"])
 def test_fixed_length_smoke_run(row, task, tmp_path, quiet):

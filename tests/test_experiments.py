@@ -43,6 +43,15 @@ def test_what_cannot_be_run_is_said(results, monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "far", Experiment("x", ("--data", "{data}/x.parquet")))
     with pytest.raises(SystemExit, match="far reads data from a folder: give it with --data"):
         main(["far"])
+    monkeypatch.setitem(EXPERIMENTS, "later", Experiment("x", ("--checkpoint", "{runs}/tiny")))
+    with pytest.raises(SystemExit, match="later starts from the model of tiny: run that first"):
+        main(["later"])
+
+
+def test_experiments_start_from_experiments():
+    starts = {experiment.needs for experiment in EXPERIMENTS.values()} - {None}
+    assert starts
+    assert starts <= set(EXPERIMENTS)
 
 
 def test_all_experiments_can_be_seen(capsys):
