@@ -1,12 +1,12 @@
-"""Tables of the README, made from the CSV files."""
+"""Sections of the README that are made from results, and those about the CSV files."""
 
 import json
 from pathlib import Path
 
 from .measures import make_measures
-from .tables import Row, find_rows, read_tables
+from .tables import Row, find_rows, make_table, read_tables
+from .trainings import make_trainings_section
 
-START, END = "<!-- benchmarks: made by python -m benchmarks report -->", "<!-- benchmarks: end -->"
 TITLES = {
     "chordmixer": "**ChordMixer**",
     "plain": "ChordMixer, plain implementation",
@@ -19,25 +19,32 @@ TITLES = {
 
 
 def update_readme(readme: Path, folder: Path) -> None:
-    """Put the section made from the results of `folder` between the marks of a README."""
+    """Put the sections made from the results of `folder` between their marks in a README."""
     text = readme.read_text(encoding="utf-8")
-    before, found, rest = text.partition(START)
-    _, ended, after = rest.partition(END)
-    if not found or not ended:
-        raise ValueError(f"{readme.name} needs the lines {START} and {END}.")
-    section = make_section(folder)
-    readme.write_text(f"{before}{START}\n\n{section}\n{END}{after}", encoding="utf-8")
+    for name, make_section in SECTIONS.items():
+        start, end = marks(name)
+        before, found, rest = text.partition(start)
+        _, ended, after = rest.partition(end)
+        if not found or not ended:
+            raise ValueError(f"{readme.name} needs the lines {start} and {end}.")
+        text = f"{before}{start}\n\n{make_section(folder)}\n{end}{after}"
+    readme.write_text(text, encoding="utf-8")
 
 
-def make_section(folder: Path) -> str:
-    """What the README says about the results of a folder."""
+def marks(name: str) -> tuple[str, str]:
+    """The lines of a README between which a section stands."""
+    return f"<!-- {name}: made by python -m benchmarks report -->", f"<!-- {name}: end -->"
+
+
+def make_benchmarks_section(folder: Path) -> str:
+    """What the README says about the measurements of a folder."""
     tables = read_tables(folder)
     if not tables:
         return "Not measured yet.\n"
     parts = []
     if measures := make_measures(tables):
         rows = [[one.name, one.must, one.value] for one in measures]
-        parts.append(_make_table(["", "goal", "measured"], rows))
+        parts.append(make_table(["", "goal", "measured"], rows))
     if "peers" in tables:
         parts += [_make_peer_table(tables["peers"], mode) for mode in ("forward", "training")]
     parts.append(_describe_machines(folder, list(tables)))
@@ -65,7 +72,7 @@ def _make_peer_table(rows: list[Row], mode: str) -> str:
                 cells.append(_mark(list(failures).index(row["status"])))
         lines.append([TITLES.get(network, network), parameters, *cells])
     notes = "".join(f"{_mark(number)} {text}\n\n" for number, text in enumerate(failures))
-    return f"{_make_table(header, lines)}\n{notes}".rstrip("\n") + "\n"
+    return f"{make_table(header, lines)}\n{notes}".rstrip("\n") + "\n"
 
 
 def _describe_machines(folder: Path, commands: list[str]) -> str:
@@ -82,9 +89,7 @@ def _describe_machines(folder: Path, commands: list[str]) -> str:
     return "".join(f"{', '.join(names)}: {place}.\n" for place, names in places.items())
 
 
-def _make_table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+SECTIONS = {"trainings": make_trainings_section, "benchmarks": make_benchmarks_section}
 
 
 def _mark(number: int) -> str:

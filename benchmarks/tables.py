@@ -46,6 +46,12 @@ def find_rows(rows: Sequence[Row], **labels: Any) -> list[Row]:
     return [row for row in rows if all(row.get(name) == value for name, value in labels.items())]
 
 
+def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
 def write_environment(path: Path, seed: int, threads: int | None, options: dict) -> None:
     """Versions, machine, threads, allocator and options of a run."""
     environment = run_environment(seed)

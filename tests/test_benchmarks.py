@@ -17,7 +17,7 @@ from benchmarks.interleaved import Case, Group, measure_in_turns
 from benchmarks.isolated import Built, Limits
 from benchmarks.measures import make_measures
 from benchmarks.plain import PlainChordMixer
-from benchmarks.report import END, START, make_section, update_readme
+from benchmarks.report import SECTIONS, marks, update_readme
 from benchmarks.rss import measure_peak
 from benchmarks.tables import RESULTS, read_rows, write_rows
 from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification
@@ -58,21 +58,24 @@ def test_smoke_run_measures_every_row_and_can_be_reported(command, tmp_path, qui
     assert all(measure.name in capsys.readouterr().out for measure in measures[:1])
 
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{START}\n{END}\nafter\n")
+    start, end = marks("benchmarks")
+    others = "\n".join(marks("trainings"))
+    readme.write_text(f"{others}\nbefore\n{start}\n{end}\nafter\n")
     main(["report", "--results", str(tmp_path), "--readme", str(readme)])
     text = readme.read_text()
-    assert text.startswith(f"before\n{START}\n")
-    assert text.endswith(f"{END}\nafter\n")
+    assert f"\nbefore\n{start}\n" in text
+    assert text.endswith(f"{end}\nafter\n")
     assert all(f"| {measure.name} |" in text for measure in measures)
     # made again, it is the same
     update_readme(readme, tmp_path)
     assert readme.read_text() == text
 
 
-def test_the_readme_says_what_the_tables_hold():
-    text = README.read_text()
-    section = text.partition(START)[2].partition(END)[0]
-    assert section == f"\n\n{make_section(RESULTS)}\n"
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_readme_says_what_the_results_hold(name):
+    start, end = marks(name)
+    section = README.read_text().partition(start)[2].partition(end)[0]
+    assert section == f"\n\n{SECTIONS[name](RESULTS)}\n"
 
 
 def test_every_command_explains_itself(capsys):

@@ -1,0 +1,119 @@
+"""Tables of the README about recorded trainings, made from their JSON files."""
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+from .tables import make_table
+
+Record = dict
+
+# experiments of one table: what a row is called
+CLASSIFIERS = {
+    "genes_random": "two genera, genes drawn at random",
+    "genes_species": "two genera, no species in two parts",
+    "genus12_random": "twelve genera, genes drawn at random",
+    "genus12_species": "twelve genera, no species in two parts",
+    "contigs5": "contigs of five species, 100 to 518,565 bases",
+}
+ADDING = {"adding_200": "200", "adding_1000": "1,000"}
+ORDERS = ("rotate_mix", "mix_rotate")
+NORMS = ("none", "layer", "batch", "group")
+FEW = {"few_pretrained": "pre-trained on genomes", "few_scratch": "from scratch"}
+
+
+def make_trainings_section(folder: Path) -> str:
+    """What the README says about the trainings that are recorded in a folder."""
+    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    records = {name: record for name, record in records.items() if "script" in record}
+    makers = (_classifiers, _few_labels, _language_models, _adding, _blocks)
+    parts = [part for make in makers if (part := make(records))]
+    return "\n".join(parts) if parts else "Not run yet.\n"
+
+
+def _classifiers(records: dict[str, Record]) -> str | None:
+    rows = []
+    for name, title in CLASSIFIERS.items():
+        if name not in records:
+            continue
+        record = records[name]
+        metric = "balanced_accuracy" if name == "contigs5" else "accuracy"
+        scores = [_score(record["test"].get(who), metric) for who in ("model", "kmer", "cnn")]
+        rows.append([title, _effort(record), *scores])
+    header = ["classification, test part: accuracy, ROC-AUC", "training", "ChordMixer"]
+    header += ["k-mer regression", "small CNN"]
+    note = "95% bootstrap intervals in the files; of contigs, balanced accuracy.\n"
+    return f"{make_table(header, rows)}\n{note}" if rows else None
+
+
+def _few_labels(records: dict[str, Record]) -> str | None:
+    rows = []
+    for prefix, title in FEW.items():
+        runs = [record for name, record in records.items() if name.startswith(f"{prefix}_")]
+        if len(runs) > 1:
+            rows.append([title, str(len(runs)), *(_spread(runs, "model", m) for m in _SCORES)])
+    if not rows:
+        return None
+    rows.append(["k-mer regression", str(len(runs)), *(_spread(runs, "kmer", m) for m in _SCORES)])
+    header = ["two genera with 5% of the labels, test part", "seeds", "accuracy", "ROC-AUC"]
+    return make_table(header, rows)
+
+
+def _language_models(records: dict[str, Record]) -> str | None:
+    if (record := records.get("mlm_genomes")) is None:
+        return None
+    rows = [
+        [name.replace("model", "ChordMixer"), f"{one['accuracy']:.3f}", f"{one['perplexity']:.3f}"]
+        for name, one in record["test"].items()
+    ]
+    header = ["masked bases of a genome held out", "accuracy", "perplexity"]
+    return f"{make_table(header, rows)}\nTraining: {_effort(record)}.\n"
+
+
+def _adding(records: dict[str, Record]) -> str | None:
+    rows = []
+    for name, base in ADDING.items():
+        if name in records:
+            model, guess = records[name]["test"].values()
+            rows.append([base, _effort(records[name]), _percent(model), _percent(guess)])
+    header = ["adding problem: base length", "training", "within 0.04", "always 0.5"]
+    return make_table(header, rows) if rows else None
+
+
+def _blocks(records: dict[str, Record]) -> str | None:
+    rows = []
+    for order in ORDERS:
+        cells = [records.get(f"blocks_{order}_{norm}") for norm in NORMS]
+        if any(cells):
+            scores = [one and _score(one["validation"]["model"], "accuracy") for one in cells]
+            rows.append([f"`{order}`", *(score or "" for score in scores)])
+    header = ["blocks, one epoch, validation part: accuracy, ROC-AUC", *NORMS]
+    return make_table(header, rows) if rows else None
+
+
+_SCORES = ("accuracy", "roc_auc")
+
+
+def _score(report: Record | None, metric: str) -> str:
+    if report is None:
+        return ""
+    overall = report["overall"]
+    return ", ".join(f"{overall[name]['value']:.3f}" for name in (metric, "roc_auc"))
+
+
+def _percent(report: Record) -> str:
+    return f"{100 * report['overall']['within_tolerance']['value']:.1f}%"
+
+
+def _spread(runs: list[Record], who: str, metric: str) -> str:
+    values = [run["test"][who]["overall"][metric]["value"] for run in runs]
+    return f"{mean(values):.3f} ± {stdev(values):.3f}"
+
+
+def _effort(record: Record) -> str:
+    """Parameters, epochs and minutes."""
+    epochs = max(entry.get("epoch", 0) for entry in record["history"])
+    threads = record["environment"]["machine"]["threads"]
+    cores = "one core" if threads == 1 else f"{threads} cores"
+    size = f"{record['parameters'] / 1e6:.2f} M parameters"
+    return f"{size}, {epochs:.3g} epochs, {record['seconds'] / 60:.0f} minutes on {cores}"

@@ -1,0 +1,56 @@
+"""Tables about recorded trainings say what the records hold, and leave out what is not recorded."""
+
+import json
+
+from benchmarks.trainings import make_trainings_section
+
+
+def overall(**values: float) -> dict:
+    return {"overall": {name: {"value": value} for name, value in values.items()}}
+
+
+def write(folder, name: str, **content) -> None:
+    record = {
+        "script": "examples/x.py",
+        "seconds": 150,
+        "parameters": 1_240_000,
+        "history": [{"epoch": 1.0}, {"epoch": 1.5}],
+        "environment": {"machine": {"threads": 1}},
+        **content,
+    }
+    (folder / f"{name}.json").write_text(json.dumps(record))
+
+
+def test_nothing_recorded_is_said(tmp_path):
+    (tmp_path / "blocks.json").write_text('{"machine": {}}')  # of a benchmark, not of a training
+    assert make_trainings_section(tmp_path) == "Not run yet.\n"
+
+
+def test_every_kind_of_training_has_its_table(tmp_path):
+    good, fair = overall(accuracy=0.94, roc_auc=0.99), overall(accuracy=0.91, roc_auc=0.97)
+    write(tmp_path, "genes_random", test={"model": good, "kmer": fair})
+    contigs = overall(accuracy=0.9, balanced_accuracy=0.85, roc_auc=0.98)
+    write(tmp_path, "contigs5", test={"model": contigs})
+    for seed, accuracy in (("1", 0.8), ("2", 0.9)):
+        scores = overall(accuracy=accuracy, roc_auc=0.95)
+        write(tmp_path, f"few_scratch_{seed}", test={"model": scores, "kmer": fair})
+    model, markov = {"accuracy": 0.4, "perplexity": 3.5}, {"accuracy": 0.375, "perplexity": 3.6}
+    write(tmp_path, "mlm_genomes", test={"model": model, "Markov": markov})
+    adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
+    write(tmp_path, "adding_200", test=adding)
+    write(tmp_path, "blocks_mix_rotate_layer", validation={"model": good})
+
+    lines = make_trainings_section(tmp_path).splitlines()
+    effort = "1.24 M parameters, 1.5 epochs, 2 minutes on one core"
+    for line in (
+        f"| two genera, genes drawn at random | {effort} | 0.940, 0.990 | 0.910, 0.970 |  |",
+        f"| contigs of five species, 100 to 518,565 bases | {effort} | 0.850, 0.980 |  |  |",
+        "| from scratch | 2 | 0.850 ± 0.071 | 0.950 ± 0.000 |",
+        "| k-mer regression | 2 | 0.910 ± 0.000 | 0.970 ± 0.000 |",
+        "| ChordMixer | 0.400 | 3.500 |",
+        "| Markov | 0.375 | 3.600 |",
+        f"| 200 | {effort} | 99.5% | 10.0% |",
+        "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
+    ):
+        assert line in lines
+    assert not any("pre-trained on" in line for line in lines)
