@@ -95,17 +95,30 @@ EXPERIMENTS["contigs5"] = finetune(
     *("--train_token_budget", "65536"),
 )
 
-# masked language modelling with one genome, of two chromosomes, held out
-BOTH_WAYS = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384}
-EXPERIMENTS["mlm_genomes"] = Experiment(
-    "pretrain_mlm",
-    (
-        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz"),
-        *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
-        *("--settings", json.dumps(BOTH_WAYS), "--window", "100", "1500"),
-        *("--num_windows", "26000", "--num_train_epochs", "4", "--num_eval_windows", "500"),
+
+def pretrain(settings: dict, *arguments: str) -> Experiment:
+    """Masked language modelling on bacterial genomes, one of which is held out."""
+    common = (
+        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
         *("--learning_rate", "4e-3", "--train_token_budget", "8192"),
-    ),
+    )
+    return Experiment("pretrain_mlm", ("--settings", json.dumps(settings), *common, *arguments))
+
+
+# which rotation to choose, judged on a genome that is not the one held out below
+for rotation in ("forward", "alternating"):
+    EXPERIMENTS[f"rotation_{rotation}"] = pretrain(
+        {**SMALL, "pre_norm": "layer", "block_order": "mix_rotate", "rotation": rotation},
+        *("--held_out", "H_pylori_G27_1"),
+        *("--num_windows", "13000", "--num_train_epochs", "1", "--num_eval_windows", "300"),
+    )
+
+# a genome of two chromosomes is held out
+BOTH_WAYS = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384}
+EXPERIMENTS["mlm_genomes"] = pretrain(
+    BOTH_WAYS,
+    *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
+    *("--num_windows", "26000", "--num_train_epochs", "4", "--num_eval_windows", "500"),
 )
 
 # few labels: from that model, and from scratch with the same settings

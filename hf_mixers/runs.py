@@ -30,7 +30,12 @@ class RunArguments(MixerTrainingArguments):
 
 # config fields of the new models of the examples, where they differ from the family's defaults
 DEFAULT_SETTINGS = {
-    "chordmixer": {"track_size": 16, "intermediate_size": 128, "pre_norm": "layer"},
+    "chordmixer": {
+        "track_size": 16,
+        "intermediate_size": 128,
+        "pre_norm": "layer",
+        "block_order": "mix_rotate",
+    },
 }
 
 # settings of the Trainer that a reader of the card asks for
