@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from hf_mixers import ChordMixerConfig
-from hf_mixers.models import ops_chord_fused, ops_chord_rows
+from hf_mixers.models import branch, ops_chord_rows
 from hf_mixers.models.modeling_chordmixer import ChordMixerModel
 from hf_mixers.models.ops_chord import chord_offsets, rotate
 from hf_mixers.models.ops_chord_rows import Rotation, chunks
@@ -26,7 +26,7 @@ def limits(request, monkeypatch):
     """Rows of a chunk; rows up to which the hidden layer is kept."""
     chunk_rows, kept_rows = request.param
     monkeypatch.setitem(ops_chord_rows.CHUNK_ROWS, "cpu", chunk_rows)
-    monkeypatch.setattr(ops_chord_fused, "KEPT_ROWS", kept_rows)
+    monkeypatch.setattr(branch, "KEPT_ROWS", kept_rows)
     monkeypatch.setattr(ops_chord_rows, "KEPT_PLACES", kept_rows)
 
 
@@ -163,7 +163,7 @@ def test_half_precision_weights_sum_their_gradients_in_float32():
 def test_fused_saves_the_input_of_a_block_and_of_few_rows_the_hidden_layer(
     limit, widths, monkeypatch
 ):
-    monkeypatch.setattr(ops_chord_fused, "KEPT_ROWS", limit)
+    monkeypatch.setattr(branch, "KEPT_ROWS", limit)
     pack = make_pack([500, 200])
     block = make_block("rotate_mix", "layer", torch.float32)
     hidden = torch.randn(pack.num_rows, 12, requires_grad=True)

@@ -5,6 +5,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassClassValidationError
 
 from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM, ChordMixerModel
+from hf_mixers.models import branch, stack_fused
 from hf_mixers.models.stack_reversible import ReversibleStack
 
 from .families import pad, random_ids
@@ -132,6 +133,43 @@ def saved_rows(model, **inputs) -> int:
         model(**inputs)
     weights = {weight.data_ptr() for weight in model.parameters()}
     return sum(rows for place, rows in kept.items() if place not in weights)
+
+
+@every_variant
+@pytest.mark.parametrize("between", [1, 3, 8])
+def test_inputs_are_undone_from_the_hidden_layers_of_large_batches(settings, between, monkeypatch):
+    expected = gradients(build(**settings), **batch())
+    monkeypatch.setattr(branch, "KEPT_ROWS", 0)
+    monkeypatch.setattr(stack_fused, "UNDONE_BLOCKS", between)
+    undone = gradients(build(**settings), **batch())
+    assert torch.equal(undone[0], expected[0])
+    torch.testing.assert_close(undone[1], expected[1], atol=1e-11, rtol=1e-11)
+    # twice, since nothing that is kept may be overwritten
+    model = build(**settings)
+    loss = model(**batch()).last_hidden_state.sin().sum()
+    loss.backward(retain_graph=True)
+    once = [weight.grad.clone() for weight in model.parameters()]
+    loss.backward()
+    torch.testing.assert_close([weight.grad / 2 for weight in model.parameters()], once)
+
+
+def test_undoing_loses_few_digits_where_activations_grow(monkeypatch):
+    model = build().float()
+    for layer in model.layers:
+        layer.mix.fc2.weight.data *= 3
+    output, expected = gradients(model, **batch())
+    assert output.norm() > 100 * model.embed_tokens(batch()["input_ids"]).norm()
+    monkeypatch.setattr(branch, "KEPT_ROWS", 0)
+    for grad, exact in zip(gradients(model, **batch())[1], expected, strict=True):
+        assert (grad - exact).norm() <= 1e-5 * exact.norm()
+
+
+def test_large_batches_keep_the_narrower_of_input_and_hidden_layer(monkeypatch):
+    inputs = {"input_ids": random_ids(1, 256)}
+    assert saved_rows(build(), **inputs) == 8 * 256
+    monkeypatch.setattr(branch, "KEPT_ROWS", 0)
+    assert saved_rows(build(), **inputs) == 256
+    assert saved_rows(build(intermediate_size=40), **inputs) == 8 * 256
 
 
 def test_segments_store_their_inputs_only():

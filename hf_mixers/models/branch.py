@@ -7,6 +7,14 @@ from torch import Tensor
 
 from .packing import Pack
 
+# rows up to which memory is cheaper than computing one of the two again in the backward pass
+KEPT_ROWS = 32_768
+
+
+def keeps_both(rows: int) -> bool:
+    """Whether a branch of so many rows keeps both its input and its hidden layer."""
+    return rows <= KEPT_ROWS
+
 
 class Scratch:
     """Matrices to work in, which one block leaves to the next."""
@@ -34,9 +42,10 @@ class Branch(Protocol):
 
     pack: Pack
     needs_scratch: bool
+    hidden_width: int
 
-    def room_for_hidden(self) -> Tensor | None:
-        """What `add` may keep a hidden layer in, if the batch is small."""
+    def room_for_hidden(self) -> Tensor:
+        """What `add` may keep a hidden layer in."""
 
     def add(
         self,
@@ -53,6 +62,9 @@ class Branch(Protocol):
             scratch: `(T, D)` to work in; made if one is needed (`needs_scratch`) and not given.
             kept: What `room_for_hidden` gave, for `backward`.
         """
+
+    def undo(self, kept: Tensor, out: Tensor, scratch: Tensor) -> None:
+        """`out -= F(source)`, from the hidden layer that `add` has kept."""
 
     def backward(
         self,

@@ -4,9 +4,9 @@ Paper: Khalitov et al., ChordMixer, ICLR 2023, equations 1 to 3.
 Idea: rows pass rotation, both products and the GELU chunk by chunk, so that what lies between them
   stays in the cache; the backward pass computes it again from the input of the block. The rotation
   is turned around by rotating back, a gather as well.
-Cost: the two products and little else. Memory: the input of the block for the backward pass, one
-  more `(T, D)` matrix while it runs, and a few chunks. Small batches also keep the hidden layer:
-  there it is cheaper to store than to compute again.
+Cost: the two products and little else. Memory: for the backward pass the input of the block, its
+  hidden layer, or both (see `branch.keeps_both`); one more `(T, D)` matrix while it runs, and a few
+  chunks.
 Ours: the authors' code stores every step. From the pack it needs the ragged layout.
 """
 
@@ -17,12 +17,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .branch import Scratch
+from .branch import Scratch, keeps_both
 from .ops_chord_rows import Rotation, chunks
 from .packing import Pack, at_least_float32
-
-# up to how many rows the hidden layer is kept for the backward pass
-KEPT_ROWS = 32_768
 
 gelu = torch.nn.functional.gelu
 gelu_in_place = torch.ops.aten.gelu_
@@ -53,6 +50,7 @@ class ChordBranch:
         self.settings, self.pack, self.dtype = settings, pack, dtype
         self.w1, self.b1, self.w2, self.b2 = (weight.to(dtype) for weight in weights[:4])
         self.norm = None if weights[4] is None else weights[4:]
+        self.hidden_width = len(self.b1)
 
     def add(
         self,
@@ -63,10 +61,10 @@ class ChordBranch:
         scratch: Tensor | None = None,
         kept: Tensor | None = None,
     ) -> Tensor:
-        rotation = Rotation.of(self.pack, self.settings.offsets)
         if self.needs_scratch and scratch is None:
             scratch = torch.empty_like(source)
         if self.settings.rotate_first:
+            rotation = Rotation.of(self.pack, self.settings.offsets)
             if self.norm is not None:
                 source, _, _ = self._normalise_all(source, scratch)
             rotated = self._chunk_buffer(source)
@@ -77,15 +75,21 @@ class ChordBranch:
         for rows in self._chunks():
             hidden = self._activated(self._normalise(source[rows])[0], rows, kept)
             scratch[rows] = torch.addmm(self.b2, hidden, self.w2.t())
-        rotated = self._chunk_buffer(source)
-        for rows in self._chunks():
-            mixed = rotation.rows(scratch, rows, rotated)
-            torch.add(residual[rows], mixed, alpha=sign, out=out[rows])
-        return out
+        return self._add_rotated(scratch, residual, out, sign)
 
     @property
     def needs_scratch(self) -> bool:
         return self.norm is not None or not self.settings.rotate_first
+
+    def undo(self, kept: Tensor, out: Tensor, scratch: Tensor) -> None:
+        for rows in self._chunks():
+            hidden = gelu(kept[rows])
+            if self.settings.rotate_first:
+                self._add_product(hidden, out[rows], out[rows], -1)
+            else:
+                scratch[rows] = torch.addmm(self.b2, hidden, self.w2.t())
+        if not self.settings.rotate_first:
+            self._add_rotated(scratch, out, out, -1)
 
     def backward(
         self,
@@ -125,9 +129,8 @@ class ChordBranch:
             _add(base, part, rows, out)
         return grads
 
-    def room_for_hidden(self) -> Tensor | None:
-        rows = self.pack.num_rows
-        return self.w1.new_empty(rows, len(self.b1)) if rows <= KEPT_ROWS else None
+    def room_for_hidden(self) -> Tensor:
+        return self.w1.new_empty(self.pack.num_rows, self.hidden_width)
 
     def _chunks(self) -> Iterator[slice]:
         return chunks(self.pack.num_rows, self.pack.sequence.device)
@@ -155,6 +158,14 @@ class ChordBranch:
         else:
             mixed = torch.addmm(self.b2, hidden, self.w2.t())
             torch.add(residual, mixed, alpha=sign, out=out)
+
+    def _add_rotated(self, mixed: Tensor, residual: Tensor, out: Tensor, sign: int) -> Tensor:
+        rotation = Rotation.of(self.pack, self.settings.offsets)
+        buffer = self._chunk_buffer(mixed)
+        for rows in self._chunks():
+            rotated = rotation.rows(mixed, rows, buffer)
+            torch.add(residual[rows], rotated, alpha=sign, out=out[rows])
+        return out
 
     def _mix_backward(
         self, values: Tensor, grad: Tensor, rows: slice, kept: Tensor | None, grads: "ChordGrads"
@@ -255,7 +266,8 @@ class _AddBranch(torch.autograd.Function):
     def forward(ctx, source, residual, pack, settings, dtype, *weights):
         base = source if residual is None else residual
         branch = ChordBranch(settings, pack, weights, dtype)
-        kept = branch.room_for_hidden() if any(ctx.needs_input_grad) else None
+        keeps = keeps_both(pack.num_rows) and any(ctx.needs_input_grad)
+        kept = branch.room_for_hidden() if keeps else None
         ctx.save_for_backward(source, kept, *weights)
         ctx.has_residual = residual is not None
         ctx.settings = settings, pack, dtype
