@@ -218,6 +218,27 @@ def _throughput(rows: list[Row]) -> list[Measure]:
     ]
 
 
+def _links(rows: list[Row]) -> list[Measure]:
+    made = []
+    ours = {"network": "paramixer"}
+    for other, title in (("gather", "gathering all links"), ("torch.sparse", "torch.sparse")):
+        theirs = {"network": other}
+        head = f"factors of a Paramixer, {_longest(rows):,} tokens, forward and backward"
+        for what, must, case, unit in (
+            ("speed", "≥ 2x", (rows, "median_s", theirs, ours), "x"),
+            ("peak memory", "≤ 0.5", (rows, "peak_mib", ours, theirs), ""),
+        ):
+            made.append(
+                _measure(
+                    f"{head}: {what} / {title}",
+                    must,
+                    "",
+                    lambda case=case, unit=unit: f"{_ratio(*case):.2g}{unit}",
+                )
+            )
+    return made
+
+
 def _tokenizers(rows: list[Row]) -> list[Measure]:
     made = []
     for count, letters in dict.fromkeys((row["sequences"], row["letters"]) for row in rows):
@@ -242,5 +263,6 @@ _MAKERS = (
     ("mixed", _mixed),
     ("scaling", _scaling),
     ("throughput", _throughput),
+    ("links", _links),
     ("tokenizers", _tokenizers),
 )

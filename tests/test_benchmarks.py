@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.__main__ import main
 from benchmarks.commands import COMMANDS
+from benchmarks.commands.links import NETWORKS, make_product
 from benchmarks.contenders import PARAMETERS, PEERS, build_network, count_parameters
 from benchmarks.interleaved import Case, Group, measure_in_turns
 from benchmarks.isolated import Built, Limits
@@ -69,6 +70,14 @@ def test_smoke_run_measures_every_row_and_can_be_reported(command, tmp_path, qui
     # made again, it is the same
     update_readme(readme, tmp_path)
     assert readme.read_text() == text
+
+
+def test_all_ways_to_multiply_by_a_factor_agree():
+    offsets = (0, 1, 2, 4, 8)
+    values, links = torch.randn(11, 3), torch.randn(11, 5)
+    ours, gathered, sparse = (make_product(n, 11, offsets)(values, links) for n in NETWORKS)
+    torch.testing.assert_close(ours, gathered)
+    torch.testing.assert_close(ours, sparse)
 
 
 @pytest.mark.parametrize("name", SECTIONS)

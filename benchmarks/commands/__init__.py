@@ -1,12 +1,13 @@
 """The measuring sub-commands: each has a docstring and `make_groups(options)`."""
 
-from . import blocks, memory, mixed, peers, scaling, throughput, tokenizers
+from . import blocks, links, memory, mixed, peers, scaling, throughput, tokenizers
 
 COMMANDS = {
     "blocks": blocks,
     "scaling": scaling,
     "mixed": mixed,
     "memory": memory,
+    "links": links,
     "tokenizers": tokenizers,
     "peers": peers,
     "throughput": throughput,
