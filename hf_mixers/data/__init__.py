@@ -2,7 +2,7 @@
 
 from .batching import TokenBudgetBatchSampler
 from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
-from .embedded import load_embedded
+from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .sequences import load_sequences
@@ -17,6 +17,12 @@ from .splits import (
     subset_stratified,
 )
 from .synthetic import adding_problem, fixed_adding_problem, temporal_order
+from .time_series import (
+    SeriesScaler,
+    load_aeon_series,
+    load_time_series,
+    make_series_parts,
+)
 from .windows import GenomeWindows, record_names
 
 __all__ = [
@@ -25,6 +31,7 @@ __all__ = [
     "GenomeWindows",
     "MaskedLMCollator",
     "PaddedCollator",
+    "SeriesScaler",
     "StrandCollator",
     "TokenBudgetBatchSampler",
     "adding_problem",
@@ -34,9 +41,13 @@ __all__ = [
     "fix_lengths",
     "fixed_adding_problem",
     "format_classes",
+    "load_aeon_series",
     "load_embedded",
+    "load_embedded_series",
     "load_genbank_task",
     "load_sequences",
+    "load_time_series",
+    "make_series_parts",
     "record_names",
     "split_by_column",
     "split_by_group",
