@@ -1,22 +1,22 @@
 """Data: sequences, splits, batches."""
 
 from .batching import TokenBudgetBatchSampler
+from .classes import balanced_class_weights, describe_classes, format_classes
 from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .sequences import load_sequences
 from .splits import (
-    balanced_class_weights,
-    describe_classes,
+    draw_validation,
     filter_lengths,
-    format_classes,
     split_by_column,
     split_by_group,
     split_stratified,
     subset_stratified,
 )
 from .synthetic import adding_problem, fixed_adding_problem, temporal_order
+from .tables import TableEncoder, load_table
 from .time_series import (
     SeriesScaler,
     load_aeon_series,
@@ -33,10 +33,12 @@ __all__ = [
     "PaddedCollator",
     "SeriesScaler",
     "StrandCollator",
+    "TableEncoder",
     "TokenBudgetBatchSampler",
     "adding_problem",
     "balanced_class_weights",
     "describe_classes",
+    "draw_validation",
     "filter_lengths",
     "fix_lengths",
     "fixed_adding_problem",
@@ -46,6 +48,7 @@ __all__ = [
     "load_embedded_series",
     "load_genbank_task",
     "load_sequences",
+    "load_table",
     "load_time_series",
     "make_series_parts",
     "record_names",
