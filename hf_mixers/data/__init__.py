@@ -6,6 +6,7 @@ from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCol
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
+from .images import PixelScaler, load_images
 from .sequences import load_sequences
 from .splits import (
     draw_validation,
@@ -31,6 +32,7 @@ __all__ = [
     "GenomeWindows",
     "MaskedLMCollator",
     "PaddedCollator",
+    "PixelScaler",
     "SeriesScaler",
     "StrandCollator",
     "TableEncoder",
@@ -47,6 +49,7 @@ __all__ = [
     "load_embedded",
     "load_embedded_series",
     "load_genbank_task",
+    "load_images",
     "load_sequences",
     "load_table",
     "load_time_series",

@@ -11,7 +11,7 @@ from .classes import name_row, read_classes, read_column
 logger = logging.get_logger(__name__)
 
 PARTS = ("train", "validation", "test")
-_PART_NAMES = {
+PART_NAMES = {
     **{"train": "train", "training": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
     "dev": "validation",
@@ -115,7 +115,7 @@ def split_by_column(dataset: Dataset, column: str) -> DatasetDict:
     values = read_column(dataset, column)
     rows: dict[str, list[int]] = {part: [] for part in PARTS}
     for row, value in enumerate(values):
-        part = _PART_NAMES.get(str(value).lower())
+        part = PART_NAMES.get(str(value).lower())
         if part is None:
             raise ValueError(
                 f"{name_row(dataset, row)} has {value!r} in {column!r}: train, val, validation and"
