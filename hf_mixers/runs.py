@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 from .cards import make_card
 from .environment import run_environment
+from .metrics import overall_values
 from .plots import plot_history
 from .training import MixerTrainingArguments
 
@@ -40,6 +41,7 @@ _SETTINGS = (
     "num_train_epochs",
     "max_steps",
     "train_token_budget",
+    "per_device_train_batch_size",
     "gradient_accumulation_steps",
     "weight_decay",
     "max_grad_norm",
@@ -150,12 +152,9 @@ def write_table(path: Path, columns: Mapping[str, Sequence]) -> None:
 def print_overall(reports: Mapping[str, Mapping]) -> None:
     """One line per model with its metrics."""
     for name, report in reports.items():
-        overall = report.get("overall", report)
-        values = {
-            key: metric["value"] if isinstance(metric, Mapping) else metric
-            for key, metric in overall.items()
-        }
         text = ", ".join(
-            f"{key} {value:.4f}" for key, value in values.items() if isinstance(value, float)
+            f"{key} {value:.4f}"
+            for key, value in overall_values(report).items()
+            if isinstance(value, float)
         )
         print(f"{name}: {text}", flush=True)
