@@ -222,6 +222,8 @@ def train_model(
         options: Further arguments of the trainer.
     """
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
+    # without an accelerator there is nothing to pin memory for, and torch warns
+    training.dataloader_pin_memory &= training.device.type != "cpu"
     callbacks = []
     if "validation" in rows:
         callbacks.append(EarlyStoppingCallback(patience))
@@ -243,6 +245,13 @@ def train_model(
 def headline(predicted: EvalPrediction, goal: Goal) -> dict[str, float]:
     """The metrics without intervals, for evaluation while training."""
     return overall_values(goal.report(predicted.predictions, predicted.label_ids, num_bootstrap=0))
+
+
+def spread_classes(classifier: Any, features: np.ndarray, num_classes: int) -> np.ndarray:
+    """Probabilities of a classifier of scikit-learn, with a column for classes it never saw."""
+    scores = np.zeros((len(features), num_classes))
+    scores[:, classifier.classes_] = classifier.predict_proba(features)
+    return scores
 
 
 def judge_model(

@@ -6,7 +6,7 @@ from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCol
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
-from .images import PixelScaler, load_images
+from .images import PixelScaler, load_images, make_image_parts
 from .sequences import load_sequences
 from .splits import (
     draw_validation,
@@ -53,6 +53,7 @@ __all__ = [
     "load_sequences",
     "load_table",
     "load_time_series",
+    "make_image_parts",
     "make_series_parts",
     "record_names",
     "split_by_column",
