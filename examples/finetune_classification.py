@@ -61,6 +61,7 @@ from hf_mixers.supervised import (
     ModelOptions,
     build_model,
     judge_model,
+    name_source,
     train_model,
 )
 
@@ -179,7 +180,7 @@ def main(arguments: list[str] | None = None) -> dict:
         part=judged,
         baselines=choose_baselines(run_options.baselines, parts, judged),
         options=parsed[:3],
-        dataset_name=", ".join(data_options.data or ["clostridium_mycoplasma"]),
+        dataset_name=name_source(data_options.data or ["clostridium_mycoplasma"]),
         task="text-classification",
         columns={name: parts[judged][name][:] for name in ("id", "length")},
         base_model=model_options.checkpoint,

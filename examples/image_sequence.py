@@ -37,6 +37,7 @@ from hf_mixers.supervised import (
     build_model,
     choose_parts,
     judge_model,
+    name_source,
     spread_classes,
     train_model,
 )
@@ -131,10 +132,10 @@ def main(arguments: list[str] | None = None) -> dict:
         part=judged,
         baselines=baselines if run_options.baseline else {},
         options=parsed[:3],
-        dataset_name=data_options.data or "digits",
+        dataset_name=name_source([data_options.data or "digits"]),
         task="image-classification",
         columns={"id": parts[judged]["id"][:]},
-        preparation=scaler.to_dict(),
+        preparation=scaler,
     )
 
 

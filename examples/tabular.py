@@ -38,6 +38,7 @@ from hf_mixers.supervised import (
     build_model,
     choose_parts,
     judge_model,
+    name_source,
     spread_classes,
     train_model,
 )
@@ -120,12 +121,9 @@ def main(arguments: list[str] | None = None) -> dict:
     parts = choose_parts(parts, run_options, training.seed, label_column)
     if run_options.smoke:
         training.num_train_epochs = 1
-        parts = DatasetDict(
-            {
-                n: subset_stratified(p, min(1, 300 / len(p)), 0, label_column)
-                for n, p in parts.items()
-            }
-        )
+        for part in parts:
+            share = min(1, 300 / len(parts[part]))
+            parts[part] = subset_stratified(parts[part], share, label_column=label_column)
     encoder = TableEncoder.fit(parts["train"], data_options.categorical)
     rows = encoder.encode(parts)
     goal: Goal = Amount(encoder.target_mean, encoder.target_std)
@@ -141,20 +139,17 @@ def main(arguments: list[str] | None = None) -> dict:
         data_collator=PaddedCollator(),
     )
     judged = run_options.report_on
+    baselines = {"gradient boosting": lambda: boost_trees(rows, judged, goal, training.seed)}
     return judge_model(
         trainer,
         rows[judged],
         goal,
         part=judged,
-        baselines={
-            "gradient boosting": lambda: boost_trees(rows, judged, is_classes, training.seed)
-        }
-        if run_options.baseline
-        else {},
+        baselines=baselines if run_options.baseline else {},
         options=parsed[:3],
         dataset_name=name,
         task="tabular-classification" if is_classes else "tabular-regression",
-        preparation=encoder.to_dict(),
+        preparation=encoder,
     )
 
 
@@ -170,7 +165,7 @@ def load_rows(options: DataOptions) -> tuple[Dataset, str]:
     if options.target is None:
         raise SystemExit("--target must name the column to predict.")
     table = load_table(options.data, options.target, options.task, options.ignore)
-    return table, ", ".join(options.data)
+    return table, name_source(options.data)
 
 
 def boost_trees(rows: DatasetDict, judged: str, goal: Goal, seed: int) -> np.ndarray:

@@ -44,6 +44,7 @@ from hf_mixers.supervised import (
     build_model,
     choose_parts,
     judge_model,
+    name_source,
     train_model,
 )
 
@@ -136,10 +137,12 @@ def main(arguments: list[str] | None = None) -> dict:
         part=judged,
         baselines={"random kernels, ridge": random_kernels} if run_options.baseline else {},
         options=parsed[:3],
-        dataset_name=name_data(data_options),
+        dataset_name=data_options.name
+        or data_options.aeon
+        or name_source([data_options.data or "JapaneseVowels"]),
         task="tabular-classification",
         columns={name: rows[judged][name][:] for name in ("id", "length")},
-        preparation=scaler.to_dict(),
+        preparation=scaler,
     )
 
 
@@ -152,10 +155,6 @@ def load_parts(options: DataOptions) -> DatasetDict:
     if options.data is not None:
         return load_time_series(options.data, options.name)
     return load_embedded_series()
-
-
-def name_data(options: DataOptions) -> str:
-    return options.name or options.aeon or options.data or "JapaneseVowels"
 
 
 def make_model(

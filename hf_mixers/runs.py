@@ -59,6 +59,7 @@ def write_run(
     tokenizer: PreTrainedTokenizerBase | None = None,
     base_model: str | None = None,
     plots: Sequence[str] = (),
+    notes: Sequence[str] = (),
     part: str = "test",
 ) -> dict:
     """Write a trained model with its card, its metrics and the curves of training; return these.
@@ -67,6 +68,7 @@ def write_run(
         reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
         options: Dataclasses with the settings of the script, besides those of the Trainer.
         plots: Further pictures that lie in the output folder.
+        notes: What the card says to users of the model.
         part: Which part of the data the results are of.
     """
     folder = Path(trainer.args.output_dir)
@@ -88,12 +90,17 @@ def write_run(
         tokenizer.save_pretrained(folder)
     # a card tells of the test part alone: with others, settings are still being chosen
     if part == "test":
-        _write_card(trainer, reports, environment, dataset_name, task, base_model, plots)
+        _write_card(trainer, reports, environment, dataset_name, task, base_model, plots, notes)
     return results
 
 
-def _write_card(trainer, reports, environment, dataset_name, task, base_model, plots) -> None:
+def _write_card(
+    trainer, reports, environment, dataset_name, task, base_model, plots, notes
+) -> None:
     settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
+    # a budget takes the place of the batch size
+    if settings["train_token_budget"] is not None:
+        del settings["per_device_train_batch_size"]
     card = make_card(
         trainer.model,
         report=reports["model"],
@@ -103,6 +110,7 @@ def _write_card(trainer, reports, environment, dataset_name, task, base_model, p
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},
         plots=[*plots, "history.png"],
+        notes=notes,
         versions=environment,
     )
     card.save(Path(trainer.args.output_dir) / "README.md")

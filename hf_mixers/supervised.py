@@ -247,6 +247,15 @@ def headline(predicted: EvalPrediction, goal: Goal) -> dict[str, float]:
     return overall_values(goal.report(predicted.predictions, predicted.label_ids, num_bootstrap=0))
 
 
+def name_source(paths: Sequence[str]) -> str:
+    """What to call data from files: their names and the folders they lie in.
+
+    >>> name_source(["/home/me/heart/beats.npz", "genes"])
+    'heart/beats.npz, genes'
+    """
+    return ", ".join("/".join(Path(path).parts[-2:]) for path in paths)
+
+
 def spread_classes(classifier: Any, features: np.ndarray, num_classes: int) -> np.ndarray:
     """Probabilities of a classifier of scikit-learn, with a column for classes it never saw."""
     scores = np.zeros((len(features), num_classes))
@@ -265,7 +274,7 @@ def judge_model(
     dataset_name: str,
     task: str,
     columns: Mapping[str, Sequence] | None = None,
-    preparation: Mapping | None = None,
+    preparation: Any = None,
     base_model: str | None = None,
     tokenizer: Any = None,
 ) -> dict:
@@ -277,7 +286,7 @@ def judge_model(
         options: Dataclasses with the settings of the script.
         columns: What is known of every row, for the predictions; `length` also gives scores by
             length.
-        preparation: What was learnt about the data, which new data need too.
+        preparation: What prepared the rows and prepares new ones, with a method `to_dict`.
     """
     folder = Path(trainer.args.output_dir)
     columns = dict(columns or {})
@@ -291,8 +300,13 @@ def judge_model(
     folder.mkdir(parents=True, exist_ok=True)
     plots = goal.draw(reports, outputs["model"], labels, folder)
     write_table(folder / "predictions.csv", columns | goal.columns(outputs["model"], labels))
+    notes = []
     if preparation is not None:
-        write_json(folder / "preparation.json", preparation)
+        write_json(folder / "preparation.json", preparation.to_dict())
+        name = type(preparation).__name__
+        notes = [
+            f"`hf_mixers.data.{name}` with the content of `preparation.json` makes the inputs."
+        ]
     results = write_run(
         trainer,
         reports,
@@ -301,6 +315,7 @@ def judge_model(
         dataset_name=dataset_name,
         task=task,
         plots=plots,
+        notes=notes,
         base_model=base_model,
         tokenizer=tokenizer,
     )

@@ -128,6 +128,11 @@ class MixerConfig(PreTrainedConfig):
         length = self.max_position_embeddings if self.pooling == "flat" else 1
         return length * self.hidden_size
 
+    @property
+    def main_input(self) -> str:
+        """Name of the argument that the model reads."""
+        return "input_ids" if self.input_features is None else "input_values"
+
     def skipped_length(self, index: int) -> int:
         """Block `index` acts only on sequences longer than this."""
         return 0

@@ -10,6 +10,7 @@ from hf_mixers.data import (
     FlatCollator,
     PaddedCollator,
     SeriesScaler,
+    fix_lengths,
     load_aeon_series,
     load_embedded_series,
     load_time_series,
@@ -239,3 +240,13 @@ def test_scaled_series_go_through_the_collators():
     flat = FlatCollator()(rows)
     assert flat["input_values"].shape == (1, 46, 12)
     assert flat["input_values"].dtype == padded["input_values"].dtype
+
+
+def test_series_are_cut_or_padded_with_zeros_to_one_length(said):
+    parts = make_series_parts({"train": ([np.ones((2, 2)), np.ones((5, 2))], ["a", "b"])})
+    scaled = SeriesScaler([0.0, 0.0], [1.0, 1.0]).apply(parts)
+    fixed = fix_lengths(scaled, 3)["train"]
+    assert fixed[0]["input_values"].tolist() == [[1, 1], [1, 1], [0, 0]]
+    assert fixed[1]["input_values"].shape == (3, 2)
+    assert fixed["length"][:] == [3, 3]
+    assert "Of 2 sequences 1 are cut and 1 padded to 3 tokens" in said()
