@@ -229,6 +229,8 @@ def train_model(
         callbacks.append(EarlyStoppingCallback(patience))
     else:
         training.eval_strategy, training.load_best_model_at_end = "no", False
+        # something to draw, however few the steps
+        training.logging_strategy = "epoch"
     trainer = MixerTrainer(
         model,
         training,

@@ -14,6 +14,12 @@ from .example_runs import check_run, load
 from .families import every_family
 
 
+def run(script, folder, *flags, **options):
+    """Results of an example, given its options by name."""
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return load(script).main(["--output_dir", str(folder), *flags, *words])
+
+
 def read_rows(folder):
     with open(folder / "predictions.csv") as file:
         return list(csv.DictReader(file))
@@ -36,9 +42,7 @@ def write_waves(path, count=40):
 @every_family
 def test_time_series_smoke_run(row, tmp_path, quiet):
     settings = json.dumps({**row.small, "max_position_embeddings": 29})
-    results = load("time_series").main(
-        ["--smoke", "--output_dir", str(tmp_path), "--family", row.name, "--settings", settings]
-    )
+    results = run("time_series", tmp_path, "--smoke", family=row.name, settings=settings)
     check_run(tmp_path, results)
     assert set(results["test"]) == {"model", "random kernels, ridge"}
     rows = read_rows(tmp_path)
@@ -53,94 +57,100 @@ def test_time_series_smoke_run(row, tmp_path, quiet):
 
 
 def test_own_series_are_split_learnt_and_training_is_taken_up_again(tmp_path, quiet, capsys):
-    main = load("time_series").main
-    options = ["--data", str(write_waves(tmp_path / "waves.npz")), "--family", "chordmixer"]
-    options += ["--output_dir", str(tmp_path / "run"), "--learning_rate", "1e-2"]
-    options += ["--settings", '{"track_size": 4, "intermediate_size": 16, "pre_norm": "layer"}']
-    options += ["--lr_scheduler_type", "constant"]
-    first = main([*options, "--num_train_epochs", "1"])
+    options = {
+        "data": write_waves(tmp_path / "waves.npz"),
+        "family": "chordmixer",
+        "settings": '{"track_size": 4, "intermediate_size": 16, "pre_norm": "layer"}',
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant",
+    }
+    first = run("time_series", tmp_path / "run", num_train_epochs=1, **options)
     assert "The data have no test part: 20% are drawn for it." in capsys.readouterr().out
     assert first["config"]["max_position_embeddings"] == 20
-    second = main([*options, "--num_train_epochs", "8", "--resume_from_checkpoint", "true"])
-    assert [entry["epoch"] for entry in second["history"] if "eval_loss" in entry][0] == 1
-    assert second["history"][-1]["step"] > first["history"][-1]["step"]
-    assert second["test"]["model"]["overall"]["accuracy"]["value"] > 0.8
-    assert second["test"]["random kernels, ridge"]["overall"]["accuracy"]["value"] > 0.8
+    options |= {"num_train_epochs": 8, "resume_from_checkpoint": "true"}
+    second = run("time_series", tmp_path / "run", **options)
+    losses = [
+        [entry["eval_loss"] for entry in results["history"] if "eval_loss" in entry]
+        for results in (first, second)
+    ]
+    # the first epoch is not trained again
+    assert losses[1][: len(losses[0])] == losses[0]
+    assert len(losses[1]) > len(losses[0])
+    for report in second["test"].values():
+        assert report["overall"]["accuracy"]["value"] > 0.8
 
 
 def test_all_rows_are_trained_on_without_validation(tmp_path, quiet):
-    main = load("time_series").main
-    options = ["--data", str(write_waves(tmp_path / "waves.npz")), "--family", "paramixer"]
-    options += ["--num_train_epochs", "1", "--output_dir", str(tmp_path / "run")]
-    results = main([*options, "--validation_fraction", "0", "--baseline", "false"])
+    options = {
+        "data": write_waves(tmp_path / "waves.npz"),
+        "family": "paramixer",
+        "num_train_epochs": 1,
+        "validation_fraction": 0,
+    }
+    results = run("time_series", tmp_path / "run", baseline="false", **options)
     assert set(results["test"]) == {"model"}
     assert not any("eval_loss" in entry for entry in results["history"])
     with pytest.raises(SystemExit, match="--report_on validation needs --validation_fraction"):
-        main([*options, "--validation_fraction", "0", "--report_on", "validation"])
+        run("time_series", tmp_path / "run", report_on="validation", **options)
     with pytest.raises(SystemExit, match="--validation_fraction must lie in"):
-        main([*options, "--validation_fraction", "1"])
+        run("time_series", tmp_path / "run", **{**options, "validation_fraction": 1})
 
 
 def test_the_test_part_is_left_alone_while_settings_are_chosen(tmp_path, quiet):
-    results = load("time_series").main(
-        ["--smoke", "--family", "chordmixer", "--report_on", "validation"]
-        + ["--output_dir", str(tmp_path)]
-    )
+    options = {"family": "chordmixer", "report_on": "validation"}
+    results = run("time_series", tmp_path, "--smoke", **options)
     assert "test" not in results
     assert all(row["id"].startswith("train_") for row in read_rows(tmp_path))
     assert not (tmp_path / "README.md").exists()
 
 
 def test_flat_pooling_reads_series_of_one_length(tmp_path, quiet):
-    results = load("time_series").main(
-        ["--smoke", "--family", "paramixer", "--output_dir", str(tmp_path)]
-        + ["--settings", '{"pooling": "flat", "max_position_embeddings": 32}']
-    )
+    settings = '{"pooling": "flat", "max_position_embeddings": 32}'
+    results = run("time_series", tmp_path, "--smoke", family="paramixer", settings=settings)
     assert results["config"]["pooling"] == "flat"
     # what is written about a series is its own length
     assert {int(row["length"]) for row in read_rows(tmp_path)} <= set(range(7, 30))
 
 
-def test_options_that_contradict_each_other_are_refused(tmp_path, quiet):
-    with pytest.raises(SystemExit, match="--data and --aeon were given together"):
-        load("time_series").main(["--data", "x.ts", "--aeon", "X", "--output_dir", str(tmp_path)])
-    with pytest.raises(SystemExit, match="--family must be one of .*, got 'lstm'"):
-        load("time_series").main(["--smoke", "--family", "lstm", "--output_dir", str(tmp_path)])
-    with pytest.raises(SystemExit, match="--report_on must be test or validation, got train"):
-        load("tabular").main(["--report_on", "train", "--output_dir", str(tmp_path)])
-    with pytest.raises(SystemExit, match="--target must name the column to predict"):
-        load("tabular").main(["--data", "x.csv", "--output_dir", str(tmp_path)])
-    with pytest.raises(SystemExit, match="--read_as must be one of picture, values, ids"):
-        load("image_sequence").main(["--read_as", "waves", "--output_dir", str(tmp_path)])
-    with pytest.raises(SystemExit, match="chordmixer has no model for image classification"):
-        load("image_sequence").main(
-            ["--smoke", "--family", "chordmixer", "--output_dir", str(tmp_path)]
-        )
+@pytest.mark.parametrize(
+    ("script", "options", "message"),
+    [
+        ("time_series", {"data": "x.ts", "aeon": "X"}, "--data and --aeon were given together"),
+        ("time_series", {"family": "lstm"}, r"--family must be one of .*, got 'lstm'"),
+        ("tabular", {"report_on": "train"}, "--report_on must be test or validation, got train"),
+        ("tabular", {"data": "x.csv"}, "--target must name the column to predict"),
+        ("image_sequence", {"read_as": "waves"}, "--read_as must be one of picture, values, ids"),
+        ("image_sequence", {"family": "chordmixer"}, "has no model for image classification"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(script, options, message, tmp_path, quiet):
+    with pytest.raises(SystemExit, match=message):
+        run(script, tmp_path, "--smoke", **options)
 
 
 @every_family
 @pytest.mark.parametrize("read_as", ["values", "ids"])
 def test_pixels_are_read_one_by_one(row, read_as, tmp_path, quiet):
     settings = json.dumps({**row.small, "max_position_embeddings": 64})
-    results = load("image_sequence").main(
-        ["--smoke", "--read_as", read_as, "--family", row.name, "--settings", settings]
-        + ["--output_dir", str(tmp_path)]
-    )
+    options = {"read_as": read_as, "family": row.name, "settings": settings}
+    results = run("image_sequence", tmp_path, "--smoke", **options)
     check_run(tmp_path, results)
     assert set(results["test"]) == {"model", "logistic regression on pixels"}
     assert PixelScaler(**read_preparation(tmp_path)).read_as == read_as
 
 
 def test_images_are_read_by_patches(tmp_path, quiet):
-    results = load("image_sequence").main(["--smoke", "--output_dir", str(tmp_path)])
+    results = run("image_sequence", tmp_path, "--smoke")
     check_run(tmp_path, results)
     config = AutoModelForImageClassification.from_pretrained(tmp_path).config
     assert (config.image_size, config.patch_size, config.num_channels) == (8, 2, 1)
-    assert "images of 8 x 8 pixels in 1 channels" in (tmp_path / "README.md").read_text()
+    card = (tmp_path / "README.md").read_text()
+    assert "images of 8 x 8 pixels in 1 channels" in card
+    assert "AutoModelForImageClassification" in card
 
 
 def test_embedded_vowels_are_learnt_with_the_published_settings(tmp_path, quiet):
-    results = load("time_series").main(["--smoke", "--output_dir", str(tmp_path)])
+    results = run("time_series", tmp_path, "--smoke")
     check_run(tmp_path, results)
     config = AutoModelForSequenceClassification.from_pretrained(tmp_path).config
     assert (config.hidden_size, config.intermediate_size) == (128, 256)
@@ -157,7 +167,7 @@ def write_houses(path):
 
 
 def test_tables_smoke_run(tmp_path, quiet):
-    results = load("tabular").main(["--smoke", "--output_dir", str(tmp_path)])
+    results = run("tabular", tmp_path, "--smoke")
     check_run(tmp_path, results)
     assert set(results["test"]) == {"model", "gradient boosting"}
     assert results["config"]["num_numeric_features"] == 30
@@ -165,12 +175,16 @@ def test_tables_smoke_run(tmp_path, quiet):
 
 @pytest.mark.parametrize("target", ["price", "dear"])
 def test_numbers_and_classes_of_a_table_are_predicted(target, tmp_path, quiet):
-    path = write_houses(tmp_path / "houses.csv")
-    results = load("tabular").main(
-        ["--data", str(path), "--target", target, "--output_dir", str(tmp_path / "run")]
-        + ["--ignore", "dear" if target == "price" else "price", "--num_train_epochs", "15"]
-        + ["--learning_rate", "1e-3", "--per_device_train_batch_size", "32"]
-        + ["--settings", '{"hidden_size": 32, "intermediate_size": 32}']
+    results = run(
+        "tabular",
+        tmp_path / "run",
+        data=write_houses(tmp_path / "houses.csv"),
+        target=target,
+        ignore="dear" if target == "price" else "price",
+        num_train_epochs=15,
+        learning_rate=1e-3,
+        per_device_train_batch_size=32,
+        settings='{"hidden_size": 32, "intermediate_size": 32}',
     )
     check_run(tmp_path / "run", results)
     assert results["config"]["category_sizes"] == [3]
