@@ -54,9 +54,9 @@ from hf_mixers.data import (
     subset_stratified,
     tokenize_sequences,
 )
+from hf_mixers.goals import Classes
 from hf_mixers.runs import RunArguments
 from hf_mixers.supervised import (
-    Classes,
     JudgeOptions,
     ModelOptions,
     build_model,

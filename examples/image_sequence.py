@@ -26,20 +26,18 @@ from hf_mixers.data import (
     PixelScaler,
     load_images,
     make_image_parts,
-    subset_stratified,
 )
 from hf_mixers.data.images import READINGS, read_pixels
-from hf_mixers.runs import RunArguments
+from hf_mixers.goals import Classes
 from hf_mixers.supervised import (
-    Classes,
     ModelOptions,
+    SupervisedArguments,
     SupervisedOptions,
     build_model,
     choose_parts,
-    judge_model,
     name_source,
+    run_supervised,
     spread_classes,
-    train_model,
 )
 
 # a small model where neither preset nor settings are given
@@ -81,57 +79,38 @@ class DataOptions:
 
 
 @dataclass
-class Arguments(RunArguments):
+class Arguments(SupervisedArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/images")
     num_train_epochs: float = field(default=30)
     learning_rate: float = field(default=1e-3)
     weight_decay: float = field(default=0.05)
-    train_token_budget: int | None = field(default=None)
-    eval_token_budget: int | None = field(default=None)
     per_device_train_batch_size: int = field(default=64)
     per_device_eval_batch_size: int = field(default=256)
-    load_best_model_at_end: bool = field(default=True)
-    metric_for_best_model: str = field(default="accuracy")
-    remove_unused_columns: bool = field(default=False)
 
 
 def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((ImageModelOptions, DataOptions, SupervisedOptions, Arguments))
-    parsed = parser.parse_args_into_dataclasses(arguments)
-    model_options, data_options, run_options, training = parsed
+    *options, training = parser.parse_args_into_dataclasses(arguments)
+    model_options, data_options, run_options = options
     if data_options.read_as not in READINGS:
         raise SystemExit(
             f"--read_as must be one of {', '.join(READINGS)}, got {data_options.read_as!r}."
         )
     set_seed(training.seed)
-    parts = choose_parts(load_parts(data_options), run_options, training.seed)
-    if run_options.smoke:
-        training.num_train_epochs = 1
-        for part in parts:
-            parts[part] = subset_stratified(parts[part], min(1, 60 / len(parts[part])))
+    parts = choose_parts(load_parts(data_options), run_options, training)
     goal = Classes(parts["train"].features["label"].names)
     scaler = PixelScaler.fit(parts["train"], data_options.read_as)
-    rows = {name: scaler.apply(part) for name, part in parts.items()}
-    model = make_model(model_options, parts, scaler, goal)
-    trainer = train_model(
-        model,
-        training,
-        rows,
-        goal,
-        patience=run_options.patience,
-        data_collator=PaddedCollator() if scaler.read_as == "picture" else FlatCollator(),
-    )
     judged = run_options.report_on
-    baselines = {"logistic regression on pixels": lambda: regress_pixels(parts, judged)}
-    return judge_model(
-        trainer,
-        rows[judged],
+    return run_supervised(
+        make_model(model_options, parts, scaler, goal),
+        training,
+        {name: scaler.apply(part) for name, part in parts.items()},
         goal,
-        part=judged,
-        baselines=baselines if run_options.baseline else {},
-        options=parsed[:3],
+        options=options,
+        collator=PaddedCollator() if scaler.read_as == "picture" else FlatCollator(),
+        baselines={"logistic regression on pixels": lambda: regress_pixels(parts, judged)},
         dataset_name=name_source([data_options.data or "digits"]),
         task="image-classification",
         columns={"id": parts[judged]["id"][:]},

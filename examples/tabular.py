@@ -26,21 +26,17 @@ from hf_mixers.data import (
     TableEncoder,
     load_table,
     split_by_column,
-    subset_stratified,
 )
-from hf_mixers.runs import RunArguments
+from hf_mixers.goals import Amount, Classes, Goal
 from hf_mixers.supervised import (
-    Amount,
-    Classes,
-    Goal,
     ModelOptions,
+    SupervisedArguments,
     SupervisedOptions,
     build_model,
     choose_parts,
-    judge_model,
     name_source,
+    run_supervised,
     spread_classes,
-    train_model,
 )
 
 
@@ -79,7 +75,7 @@ class DataOptions:
 
 
 @dataclass
-class Arguments(RunArguments):
+class Arguments(SupervisedArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/tabular")
@@ -88,65 +84,36 @@ class Arguments(RunArguments):
     weight_decay: float = field(default=1e-5)
     lr_scheduler_type: str = field(default="constant")
     warmup_steps: float = field(default=0)
-    train_token_budget: int | None = field(default=None)
-    eval_token_budget: int | None = field(default=None)
     per_device_train_batch_size: int = field(default=256)
     per_device_eval_batch_size: int = field(default=1024)
-    load_best_model_at_end: bool = field(default=True)
-    metric_for_best_model: str = field(default="loss")
-    remove_unused_columns: bool = field(default=False)
-
-
-@dataclass
-class RunOptions(SupervisedOptions):
-    """How settings are chosen and results reported."""
-
-    patience: int = field(
-        default=16, metadata={"help": "Stop after so many evaluations without a better one."}
-    )
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((TableModelOptions, DataOptions, RunOptions, Arguments))
-    parsed = parser.parse_args_into_dataclasses(arguments)
-    model_options, data_options, run_options, training = parsed
+    parser = HfArgumentParser((TableModelOptions, DataOptions, SupervisedOptions, Arguments))
+    *options, training = parser.parse_args_into_dataclasses(arguments)
+    model_options, data_options, run_options = options
     set_seed(training.seed)
     table, name = load_rows(data_options)
     is_classes = isinstance(table.features["label"], ClassLabel)
-    label_column = "label" if is_classes else None
     parts = DatasetDict(train=table)
     if data_options.split_column:
         parts = split_by_column(table, data_options.split_column)
         parts = parts.remove_columns(data_options.split_column)
-    parts = choose_parts(parts, run_options, training.seed, label_column)
-    if run_options.smoke:
-        training.num_train_epochs = 1
-        for part in parts:
-            share = min(1, 300 / len(parts[part]))
-            parts[part] = subset_stratified(parts[part], share, label_column=label_column)
+    parts = choose_parts(parts, run_options, training, "label" if is_classes else None)
     encoder = TableEncoder.fit(parts["train"], data_options.categorical)
     rows = encoder.encode(parts)
     goal: Goal = Amount(encoder.target_mean, encoder.target_std)
     if is_classes:
         goal = Classes(table.features["label"].names)
-    model = build_model(model_options, {**encoder.config_fields(), **goal.config_fields()})
-    trainer = train_model(
-        model,
+    judged = run_options.report_on
+    return run_supervised(
+        build_model(model_options, {**encoder.config_fields(), **goal.config_fields()}),
         training,
         rows,
         goal,
-        patience=run_options.patience,
-        data_collator=PaddedCollator(),
-    )
-    judged = run_options.report_on
-    baselines = {"gradient boosting": lambda: boost_trees(rows, judged, goal, training.seed)}
-    return judge_model(
-        trainer,
-        rows[judged],
-        goal,
-        part=judged,
-        baselines=baselines if run_options.baseline else {},
-        options=parsed[:3],
+        options=options,
+        collator=PaddedCollator(),
+        baselines={"gradient boosting": lambda: boost_trees(rows, judged, goal, training.seed)},
         dataset_name=name,
         task="tabular-classification" if is_classes else "tabular-regression",
         preparation=encoder,

@@ -34,18 +34,16 @@ from hf_mixers.data import (
     load_aeon_series,
     load_embedded_series,
     load_time_series,
-    subset_stratified,
 )
-from hf_mixers.runs import RunArguments
+from hf_mixers.goals import Classes
 from hf_mixers.supervised import (
-    Classes,
     ModelOptions,
+    SupervisedArguments,
     SupervisedOptions,
     build_model,
     choose_parts,
-    judge_model,
     name_source,
-    train_model,
+    run_supervised,
 )
 
 
@@ -73,75 +71,51 @@ class DataOptions:
 
 
 @dataclass
-class Arguments(RunArguments):
+class Arguments(SupervisedArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/time_series")
     num_train_epochs: float = field(default=100)
     learning_rate: float = field(default=1e-3)
-    train_token_budget: int | None = field(default=None)
     per_device_train_batch_size: int = field(default=16)
-    load_best_model_at_end: bool = field(default=True)
-    metric_for_best_model: str = field(default="loss")
-    # the ids and lengths of series go as far as the collator
-    remove_unused_columns: bool = field(default=False)
-
-
-@dataclass
-class RunOptions(SupervisedOptions):
-    """How settings are chosen and results reported."""
-
-    patience: int = field(
-        default=20, metadata={"help": "Stop after so many evaluations without a better one."}
-    )
+    eval_token_budget: int | None = field(default=65536)
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((SeriesModelOptions, DataOptions, RunOptions, Arguments))
-    parsed = parser.parse_args_into_dataclasses(arguments)
-    model_options, data_options, run_options, training = parsed
+    parser = HfArgumentParser((SeriesModelOptions, DataOptions, SupervisedOptions, Arguments))
+    *options, training = parser.parse_args_into_dataclasses(arguments)
+    model_options, data_options, run_options = options
     set_seed(training.seed)
-    parts = choose_parts(load_parts(data_options), run_options, training.seed)
-    if run_options.smoke:
-        training.num_train_epochs = 1
-        for part in parts:
-            parts[part] = subset_stratified(parts[part], min(1, 40 / len(parts[part])))
+    parts = choose_parts(load_parts(data_options), run_options, training)
     for name, part in parts.items():
         print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
     goal = Classes(parts["train"].features["label"].names)
     scaler = SeriesScaler.fit(parts["train"])
     rows = scaler.apply(parts)
+    judged = rows[run_options.report_on]
     model = make_model(model_options, data_options, parts, goal)
-    inputs = rows
-    if model.config.pooling == "flat":
-        inputs = fix_lengths(rows, model.config.max_position_embeddings)
-    trainer = train_model(
-        model,
-        training,
-        inputs,
-        goal,
-        patience=run_options.patience,
-        data_collator=FlatCollator(),
-    )
-    judged = run_options.report_on
 
     def random_kernels() -> np.ndarray:
         baseline = RandomKernelRidge(100 if run_options.smoke else 2000, seed=training.seed)
         baseline.fit(rows["train"][:]["input_values"], rows["train"]["labels"][:])
-        return baseline.predict_scores(rows[judged][:]["input_values"])
+        return baseline.predict_scores(judged[:]["input_values"])
 
-    return judge_model(
-        trainer,
-        inputs[judged],
+    inputs = rows
+    if model.config.pooling == "flat":
+        inputs = fix_lengths(rows, model.config.max_position_embeddings)
+    return run_supervised(
+        model,
+        training,
+        inputs,
         goal,
-        part=judged,
-        baselines={"random kernels, ridge": random_kernels} if run_options.baseline else {},
-        options=parsed[:3],
+        options=options,
+        collator=FlatCollator(),
+        baselines={"random kernels, ridge": random_kernels},
         dataset_name=data_options.name
         or data_options.aeon
         or name_source([data_options.data or "JapaneseVowels"]),
         task="tabular-classification",
-        columns={name: rows[judged][name][:] for name in ("id", "length")},
+        columns={name: judged[name][:] for name in ("id", "length")},
         preparation=scaler,
     )
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
-from scipy.special import softmax
 from transformers import EarlyStoppingCallback, EvalPrediction, PreTrainedModel
 
 from .auto import FAMILIES
-from .data.splits import draw_validation
-from .metrics import classification_report, overall_values, regression_report
-from .plots import plot_by_length, plot_confusion, plot_scatter
+from .data.splits import draw_validation, split_stratified, subset_stratified
+from .goals import Goal
+from .metrics import overall_values
 from .runs import (
     RunArguments,
     choose_settings,
@@ -25,6 +24,11 @@ from .runs import (
     write_table,
 )
 from .training import MixerTrainer
+
+# drawn from data that come in one part
+TEST_FRACTION = 0.2
+# of every part, about
+SMOKE_ROWS = 60
 
 
 @dataclass
@@ -71,6 +75,9 @@ class SupervisedOptions(JudgeOptions):
         },
     )
     baseline: bool = field(default=True, metadata={"help": "Fit a baseline on the same rows."})
+    patience: int = field(
+        default=16, metadata={"help": "Stop after so many evaluations without a better one."}
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -80,76 +87,15 @@ class SupervisedOptions(JudgeOptions):
             )
 
 
-class Classes:
-    """The goal of a classifier: one of several classes."""
+@dataclass
+class SupervisedArguments(RunArguments):
+    """Arguments of the Trainer for rows that hold nothing but what a collator knows."""
 
-    def __init__(self, names: Sequence[str]):
-        self.names = list(names)
-
-    def config_fields(self) -> dict:
-        """What the config of a model must say."""
-        return {
-            "id2label": dict(enumerate(self.names)),
-            "label2id": {name: number for number, name in enumerate(self.names)},
-            "problem_type": "single_label_classification",
-        }
-
-    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
-        return classification_report(outputs, labels, lengths, class_names=self.names, **options)
-
-    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
-        """What is written about every row, given logits."""
-        scores = softmax(outputs, axis=-1).round(6)
-        columns = {"label": [self.names[label] for label in labels]}
-        return columns | {f"score_{n}": scores[:, i] for i, n in enumerate(self.names)}
-
-    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
-        """Pictures of the results, by name."""
-        plot_confusion(reports["model"], folder / "confusion.png")
-        lengths = {
-            (part["min_length"], part["max_length"]) for part in reports["model"]["by_length"]
-        }
-        if len(lengths) < 2:
-            return ["confusion.png"]
-        plot_by_length(reports, folder / "by_length.png", metric="accuracy")
-        return ["confusion.png", "by_length.png"]
-
-
-class Amount:
-    """The goal of a regression: a number, which models see standardised.
-
-    Args:
-        mean, std: Of the target in the training part; results are in the target's own units.
-    """
-
-    def __init__(self, mean: float = 0.0, std: float = 1.0):
-        self.mean, self.std = mean, std
-
-    def config_fields(self) -> dict:
-        return {"num_labels": 1, "problem_type": "regression"}
-
-    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
-        report = regression_report(
-            self._unscale(outputs), self._unscale(labels), lengths, tolerance=None, **options
-        )
-        rmse = report["overall"]["rmse"]
-        report["overall"]["rmse_standardized"] = {
-            name: None if value is None else value / self.std for name, value in rmse.items()
-        }
-        return report
-
-    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
-        return {"target": self._unscale(labels), "prediction": self._unscale(outputs)}
-
-    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
-        plot_scatter(self._unscale(outputs), self._unscale(labels), folder / "scatter.png")
-        return ["scatter.png"]
-
-    def _unscale(self, values: np.ndarray) -> np.ndarray:
-        return np.ravel(values).astype(np.float64) * self.std + self.mean
-
-
-Goal = Classes | Amount
+    train_token_budget: int | None = field(default=None)
+    eval_token_budget: int | None = field(default=None)
+    load_best_model_at_end: bool = field(default=True)
+    metric_for_best_model: str = field(default="loss")
+    remove_unused_columns: bool = field(default=False)
 
 
 def build_model(
@@ -184,27 +130,64 @@ def build_model(
 def choose_parts(
     parts: DatasetDict,
     options: SupervisedOptions,
-    seed: int,
+    training: RunArguments,
     label_column: str | None = "label",
-    test_fraction: float = 0.2,
 ) -> DatasetDict:
     """Parts for training, for testing and, if asked for, for validation: drawn where they lack.
 
-    Sizes are printed.
+    Sizes are printed. A smoke run gets few rows and one epoch.
     """
     if "test" not in parts:
-        print(f"The data have no test part: {test_fraction:.0%} are drawn for it.", flush=True)
-        split = draw_validation(
-            DatasetDict(train=parts["train"]), test_fraction, seed, label_column
-        )
-        parts = DatasetDict({**parts, "train": split["train"], "test": split["validation"]})
+        print(f"The data have no test part: {TEST_FRACTION:.0%} are drawn for it.", flush=True)
+        kept, drawn = split_stratified(
+            parts["train"], (1 - TEST_FRACTION, TEST_FRACTION), training.seed, label_column
+        ).values()
+        parts = DatasetDict({**parts, "train": kept, "test": drawn})
     if options.validation_fraction > 0:
-        parts = draw_validation(parts, options.validation_fraction, seed, label_column)
+        parts = draw_validation(parts, options.validation_fraction, training.seed, label_column)
     if options.report_on not in parts:
         raise SystemExit("--report_on validation needs --validation_fraction above 0.")
+    if options.smoke:
+        training.num_train_epochs = 1
+        for name, part in parts.items():
+            share = min(1, SMOKE_ROWS / len(part))
+            parts[name] = subset_stratified(part, share, label_column=label_column)
     sizes = ", ".join(f"{name} {len(part):,}" for name, part in parts.items())
     print(f"rows: {sizes}", flush=True)
     return parts
+
+
+def run_supervised(
+    model: PreTrainedModel,
+    training: RunArguments,
+    rows: Mapping[str, Any],
+    goal: Goal,
+    *,
+    options: Sequence[Any],
+    collator: Callable,
+    baselines: Mapping[str, Callable[[], np.ndarray]],
+    **description,
+) -> dict:
+    """Train a model and judge it on the part that the options name; return the results.
+
+    Args:
+        rows: Model inputs by part.
+        options: Dataclasses with the settings of the script; the last are `SupervisedOptions`.
+        baselines: See `judge_model`, which also gets the `description`.
+    """
+    choice = options[-1]
+    trainer = train_model(
+        model, training, rows, goal, patience=choice.patience, data_collator=collator
+    )
+    return judge_model(
+        trainer,
+        rows[choice.report_on],
+        goal,
+        part=choice.report_on,
+        options=options,
+        baselines=baselines if choice.baseline else {},
+        **description,
+    )
 
 
 def train_model(

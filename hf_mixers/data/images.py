@@ -175,7 +175,7 @@ class _Change:
         try:
             from PIL import Image
         except ImportError as error:
-            raise ImportError("Pictures need pillow: pip install pillow.") from error
+            raise ImportError("Pictures need pillow: pip install hf-mixers[images].") from error
         try:
             with Image.open(file) as picture:
                 # palettes, transparency and deep greys become one of the two that are left
