@@ -90,7 +90,7 @@ ROWS = [
             "max_position_embeddings": 2048,
             "hidden_size": 16,
             "intermediate_size": 16,
-            "num_attention_heads": 4,
+            "head_scales": [1, 2],
             "luna_memory_size": 3,
             "linformer_size": 8,
             "num_random_features": 12,

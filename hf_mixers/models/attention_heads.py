@@ -23,6 +23,7 @@ from .ops_kernel_attention import (
     random_query_features,
     signed_attention,
 )
+from .packing import at_least_float32
 
 
 class KeyBlock:
@@ -45,7 +46,7 @@ class KeyBlock:
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
         """Of keys in scores: the logarithm of the tokens that they stand for."""
-        return None if self.sizes is None else self.sizes.to(torch.float32).log().to(dtype)
+        return None if self.sizes is None else self.sizes.to(dtype).log()
 
     def attention_mask(self, dtype: torch.dtype) -> Tensor | None:
         """What the attention functions of transformers take, `(B, 1, 1, M)`."""
@@ -157,7 +158,10 @@ class KernelHeads(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, keys: KeyBlock, group: int
     ) -> Tensor:
-        out = self.mix(query, key, value, keys, group).to(query.dtype)
+        # sums over all keys lose too many digits in low precision
+        with torch.autocast(query.device.type, enabled=False):
+            precise = (at_least_float32(part) for part in (query, key, value))
+            out = self.mix(*precise, keys, group).to(query.dtype)
         return self.dropout(out).transpose(1, 2)
 
 

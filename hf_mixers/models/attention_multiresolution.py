@@ -13,6 +13,19 @@ from .packing import Pack
 from .stack import is_plain
 
 
+class Levels:
+    """Rows of a layer, and their means at every scale that somebody asks for, pooled once."""
+
+    def __init__(self, hidden: Tensor):
+        self.hidden = hidden
+        self.pooled: dict[int, Tensor] = {}
+
+    def at(self, at: Scale) -> Tensor:
+        if at.scale not in self.pooled:
+            self.pooled[at.scale] = pool(self.hidden, at)
+        return self.pooled[at.scale]
+
+
 class HeadGroups(nn.Module):
     """What attention with heads in groups shares: projections group by group, blocks of keys."""
 
@@ -45,7 +58,7 @@ class HeadGroups(nn.Module):
         head_dim = dim if dim >= 0 else dim - 1
         return heads.index_select(head_dim, index).flatten(head_dim, head_dim + 1)
 
-    def project(self, linear: nn.Module, hidden: Tensor, scales: Sequence[Scale]) -> list[Tensor]:
+    def project(self, linear: nn.Module, levels: Levels, scales: Sequence[Scale]) -> list[Tensor]:
         """Pooled projections of each group at its scale, `(C, h * d)`.
 
         Pooling and projecting commute. Where nothing watches or changes the linear layer, pooling
@@ -53,16 +66,12 @@ class HeadGroups(nn.Module):
         """
         is_simple = is_plain(linear, nn.Linear) and type(linear.weight) in (nn.Parameter, Tensor)
         if not is_simple:
-            parts = self.split_heads(linear(hidden), 1, self.order)
+            parts = self.split_heads(linear(levels.hidden), 1, self.order)
             return [pool(part, at) for part, at in zip(parts, scales, strict=True)]
-        pooled = {}
-        for at in scales:
-            if at.scale not in pooled:
-                pooled[at.scale] = pool(hidden, at)
         weights = self.split_heads(linear.weight, 0, self.order)
         biases = self.split_heads(linear.bias, 0, self.order)
         return [
-            functional.linear(pooled[at.scale], weight, bias)
+            functional.linear(levels.at(at), weight, bias)
             for at, weight, bias in zip(scales, weights, biases, strict=True)
         ]
 
@@ -109,9 +118,10 @@ class MultiresolutionAttention(HeadGroups):
 
     def _mix(self, hidden: Tensor, pack: Pack) -> list[Tensor]:
         query_scales, key_scales = self.scales(pack)
-        queries = self.project(self.q_proj, hidden, query_scales)
-        keys = self.project(self.k_proj, hidden, key_scales)
-        values = self.project(self.v_proj, hidden, key_scales)
+        levels = Levels(hidden)
+        queries = self.project(self.q_proj, levels, query_scales)
+        keys = self.project(self.k_proj, levels, key_scales)
+        values = self.project(self.v_proj, levels, key_scales)
         outputs = []
         for number, at in enumerate(query_scales):
             rows = queries[number], keys[number], values[number]
@@ -122,9 +132,9 @@ class MultiresolutionAttention(HeadGroups):
     def _mix_exactly(self, hidden: Tensor, pack: Pack) -> list[Tensor]:
         """The paper's equation: attention of all tokens, then its means over groups."""
         fine = at_scale(pack, 1, self.config.prefix_size)
-        every = [fine] * len(self.groups)
+        every, levels = [fine] * len(self.groups), Levels(hidden)
         queries, keys, values = (
-            self.project(linear, hidden, every)
+            self.project(linear, levels, every)
             for linear in (self.q_proj, self.k_proj, self.v_proj)
         )
         outputs = []
@@ -170,22 +180,23 @@ class LunaAttention(HeadGroups):
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
         memory_rows = self._memory_rows(pack)
-        packed = self._pack(hidden, hidden.index_select(0, memory_rows), pack)
-        out = self.o_proj(self._unpack(hidden, packed, pack))
+        levels = Levels(hidden)
+        packed = self._pack(levels, hidden.index_select(0, memory_rows), pack)
+        out = self.o_proj(self._unpack(levels, packed, pack))
         return out.index_copy(0, memory_rows, packed.to(out.dtype))
 
     def _memory_rows(self, pack: Pack) -> Tensor:
         places = torch.arange(self.config.memory_size, device=pack.starts.device)
         return (pack.starts[:, None] + places).flatten()
 
-    def _pack(self, hidden: Tensor, memory: Tensor, pack: Pack) -> Tensor:
+    def _pack(self, levels: Levels, memory: Tensor, pack: Pack) -> Tensor:
         """Memory after a look at the sequence, `(B * l, D)`."""
         size = self.config.memory_size
         _, scales = self.scales(pack)
-        keys = self.project(self.pack_k_proj, hidden, scales)
+        keys = self.project(self.pack_k_proj, levels, scales)
         values = keys
         if not self.config.luna_tied_values:
-            values = self.project(self.pack_v_proj, hidden, scales)
+            values = self.project(self.pack_v_proj, levels, scales)
         queries = self.split_heads(self.pack_q_proj(memory), 1, self.order)
         outputs = []
         for number, at in enumerate(scales):
@@ -203,10 +214,10 @@ class LunaAttention(HeadGroups):
             outputs.append(torch.cat([part.flatten(2).flatten(0, 1) for part in found]))
         return self.join_heads(outputs)
 
-    def _unpack(self, hidden: Tensor, packed: Tensor, pack: Pack) -> Tensor:
+    def _unpack(self, levels: Levels, packed: Tensor, pack: Pack) -> Tensor:
         """What every row hears of the memory, `(T, D)`."""
         scales, _ = self.scales(pack)
-        queries = self.project(self.q_proj, hidden, scales)
+        queries = self.project(self.q_proj, levels, scales)
         keys = self.split_heads(self.k_proj(packed), 1, self.order)
         values = keys
         if not self.config.luna_tied_values:

@@ -129,7 +129,10 @@ class MrsFormerConfig(MixerConfig):
     def main_input(self) -> str:
         if self.image_size is not None:
             return "pixel_values"
-        return "numeric_values" if self.num_columns else super().main_input
+        if self.num_columns:
+            return "numeric_values"
+        # said again: compilers cannot follow super() in a property
+        return "input_ids" if self.input_features is None else "input_values"
 
     @property
     def num_columns(self) -> int:

@@ -51,10 +51,11 @@ class ColumnEmbedding(nn.Module):
             "category_ids": (category_ids, len(self.category_sizes)),
         }
         for name, (given, columns) in wanted.items():
-            shape = None if given is None else tuple(given.shape)
-            if (columns == 0) != (given is None) or (columns and shape != (shape[0], columns)):
-                needed = f"of shape (B, {columns})" if columns else "not to be given"
-                raise ValueError(f"{name} must be {needed}, got {shape}.")
+            if columns == 0 and given is not None:
+                raise ValueError(f"The tables of this model have no {name}, got some.")
+            if columns and (given is None or given.dim() != 2 or given.shape[1] != columns):
+                shape = None if given is None else tuple(given.shape)
+                raise ValueError(f"{name} must have shape (B, {columns}), got {shape}.")
         if numeric_values is not None and not numeric_values.is_floating_point():
             raise ValueError(
                 f"numeric_values must hold floating-point numbers, got {numeric_values.dtype}."

@@ -1,7 +1,8 @@
 """Attention in linear time on dense blocks: kernels, random features, near fields.
 
 Queries, keys and values are `(B, H, N, d)`, sequences side by side. `weights` `(B, N)` of the keys
-are 0 for padding, else 1 or how many tokens a key stands for; `None` means 1 for all.
+are 0 for padding, else 1 or how many tokens a key stands for; `None` means 1 for all. All are at
+least float32.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,6 @@ from math import sqrt
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from .packing import at_least_float32
 
 # keeps random features positive where an exponential underflows
 _SMALL = 1e-6
@@ -43,7 +42,6 @@ def linear_attention(
 
     Not normalised, the sum over N keys is divided by sqrt(N) instead of by the sum of its weights.
     """
-    queries, keys, values = (at_least_float32(part) for part in (queries, keys, values))
     if weights is not None:
         keys = keys * weights[:, None, :, None].to(keys.dtype)
     out = queries @ (keys.transpose(2, 3) @ values)
@@ -64,8 +62,7 @@ def sqrt_of_keys(keys: Tensor, weights: Tensor | None) -> Tensor | float:
     """Square root of the number of keys of each sequence."""
     if weights is None:
         return sqrt(keys.shape[2])
-    dtype = torch.promote_types(keys.dtype, torch.float32)
-    return (weights > 0).sum(1).clamp(min=1).to(dtype).sqrt()[:, None, None, None]
+    return (weights > 0).sum(1).clamp(min=1).to(keys.dtype).sqrt()[:, None, None, None]
 
 
 def random_query_features(x: Tensor, directions: Tensor, kernel: str) -> Tensor:
@@ -92,7 +89,7 @@ def random_key_features(x: Tensor, directions: Tensor, kernel: str, mask: Tensor
 
 
 def _project(x: Tensor, directions: Tensor, kernel: str) -> tuple[Tensor, Tensor | None]:
-    x = at_least_float32(x) * x.shape[-1] ** -0.25
+    x = x * x.shape[-1] ** -0.25
     projected = x @ directions.to(x.dtype).transpose(1, 2)
     if kernel == "relu":
         return projected, functional.relu(projected) + 1e-3
@@ -135,6 +132,6 @@ def banded_attention(
         if bias is not None:
             score = score + bias[:, None, near]
         scores.append(score.masked_fill(~mask[:, None, near], torch.finfo(score.dtype).min))
-    shares = at_least_float32(torch.stack(scores, 3)).softmax(3).to(values.dtype)
+    shares = torch.stack(scores, 3).softmax(3)
     near_values = (values[:, :, shift : shift + length] for shift in range(bandwidth))
     return sum(shares[..., i, None] * part for i, part in enumerate(near_values))

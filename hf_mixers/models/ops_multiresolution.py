@@ -9,7 +9,7 @@ From the pack it needs lengths and positions, and its order: neighbours in it ha
 so they can stand side by side in dense blocks, which is what attention wants.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,7 +36,8 @@ class Scale:
     group: Tensor  # (T,) the coarse row of each row
     first: Tensor  # (C,) the first row of each coarse row
     sizes: Tensor  # (C,) rows that a coarse row stands for, 0 if it is padding of its block
-    is_static: bool
+    members: Tensor | None  # static packs: (C, scale) the rows of each coarse row, of which
+    are_there: Tensor | None  # (C, scale, 1) some are none of its own
     is_regular: bool  # coarse rows are `scale` neighbouring rows each, without any padding
 
     @property
@@ -98,8 +99,13 @@ def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
     regular = is_laid_out and (scale == 1 or num_prefix == 0)
     if scale > 1:
         regular = regular and not pack.is_static and all(n % scale == 0 for n in pack.sizes)
-    first = (pack.starts[sequence] + offset).clamp(max=pack.num_rows - 1)
-    return Scale(scale, tuple(blocks), group, first, sizes, pack.is_static, regular)
+    first = pack.starts[sequence] + offset
+    members = are_there = None
+    if pack.is_static and not regular:
+        steps = torch.arange(scale, device=device)
+        members = (first[:, None] + steps).clamp(max=pack.num_rows - 1)
+        are_there = (steps < sizes[:, None])[:, :, None]
+    return Scale(scale, tuple(blocks), group, first, sizes, members, are_there, regular)
 
 
 def _find_blocks(pack: Pack, scale: int, num_prefix: int) -> tuple[list[Block], bool]:
@@ -131,19 +137,19 @@ def pool(rows: Tensor, at: Scale) -> Tensor:
     """Means of groups, `(T, D)` -> `(C, D)`; padding of blocks is 0."""
     if at.scale == 1 and at.is_regular:
         return rows
-    return _apply(lambda x: _mean_groups(x, at), lambda x: _spread_groups(x, at), rows, at)
+    if at.members is not None:
+        # few operations, for compilers to fuse; they derive the gradient themselves
+        return (rows[at.members] * at.are_there).sum(1) * _shares(at, rows)
+    return _LinearMap.apply(rows, lambda x: _mean_groups(x, at), lambda x: _spread_groups(x, at))
 
 
 def repeat(coarse: Tensor, at: Scale) -> Tensor:
     """Every row gets the coarse row of its group, `(C, D)` -> `(T, D)`."""
     if at.scale == 1 and at.is_regular:
         return coarse
-    return _apply(lambda x: _take_groups(x, at), lambda x: _sum_groups(x, at), coarse, at)
-
-
-def _apply(forward: Callable, adjoint: Callable, rows: Tensor, at: Scale) -> Tensor:
-    # compilers derive the gradient from the operations, and fuse them
-    return forward(rows) if at.is_static else _LinearMap.apply(rows, forward, adjoint)
+    if at.members is not None:
+        return coarse.index_select(0, at.group)
+    return _LinearMap.apply(coarse, lambda x: _take_groups(x, at), lambda x: _sum_groups(x, at))
 
 
 class _LinearMap(torch.autograd.Function):
@@ -170,9 +176,7 @@ def _sum_groups(rows: Tensor, at: Scale) -> Tensor:
     last_row = rows.shape[0] - 1
     for member in range(at.scale):
         part = rows.index_select(0, (at.first + member).clamp(max=last_row))
-        # chosen, not multiplied by 0: rows of padding may hold anything
-        part = torch.where((at.sizes > member)[:, None], part, 0)
-        out = out + part if at.is_static else out.add_(part)
+        out.addcmul_(part, (at.sizes > member)[:, None].to(part.dtype))
     return out.to(rows.dtype)
 
 
