@@ -5,6 +5,10 @@ the package (270 utterances of nine speakers; 370 for testing):
 
     python examples/time_series.py --output_dir runs/vowels
 
+Variants of that model, such as another kind of attention in its heads:
+
+    python examples/time_series.py --preset japanese_vowels --settings '{"attention_type": "fmm"}'
+
 Your own series: .ts files of the UEA and UCR archives, .npz files, or a set by name if aeon is
 installed:
 
@@ -136,7 +140,8 @@ def make_model(
 ) -> PreTrainedModel:
     """A new model for the channels and lengths at hand."""
     is_embedded = data_options.data is None and data_options.aeon is None
-    if options.family == "mrsformer" and is_embedded and not options.preset:
+    is_left_open = options.preset is None and options.settings is None
+    if options.family == "mrsformer" and is_embedded and is_left_open:
         options.preset = "japanese_vowels"
     channels = parts["train"].features["input_values"].shape[1]
     longest = max(max(part["length"]) for part in parts.values())

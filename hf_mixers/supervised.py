@@ -139,8 +139,9 @@ def choose_parts(
     """
     if "test" not in parts:
         print(f"The data have no test part: {TEST_FRACTION:.0%} are drawn for it.", flush=True)
+        # the same rows whatever the seed of the run, so that no run trains on another's test rows
         kept, drawn = split_stratified(
-            parts["train"], (1 - TEST_FRACTION, TEST_FRACTION), training.seed, label_column
+            parts["train"], (1 - TEST_FRACTION, TEST_FRACTION), label_column=label_column
         ).values()
         parts = DatasetDict({**parts, "train": kept, "test": drawn})
     if options.validation_fraction > 0:
