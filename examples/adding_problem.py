@@ -23,7 +23,7 @@ from transformers import AutoModelForSequenceClassification, HfArgumentParser, s
 
 from hf_mixers import FAMILIES
 from hf_mixers.data import FlatCollator, adding_problem
-from hf_mixers.metrics import regression_report
+from hf_mixers.metrics import overall_values, regression_report
 from hf_mixers.plots import plot_by_length, plot_scatter
 from hf_mixers.runs import (
     RunArguments,
@@ -143,8 +143,7 @@ def build_model(options: Options, longest: int):
 
 def headline(predictions: np.ndarray, targets: np.ndarray) -> dict[str, float]:
     """The metrics without intervals, for evaluation while training."""
-    report = regression_report(predictions, targets, num_bootstrap=0)
-    return {name: metric["value"] for name, metric in report["overall"].items()}
+    return overall_values(regression_report(predictions, targets, num_bootstrap=0))
 
 
 if __name__ == "__main__":

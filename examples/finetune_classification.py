@@ -22,22 +22,21 @@ validation part, and with `--report_on validation` the test part is not looked a
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import torch
 from datasets import DatasetDict
-from scipy.special import softmax
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
-    EarlyStoppingCallback,
     HfArgumentParser,
     set_seed,
 )
 
-from hf_mixers import FAMILIES, DnaTokenizer
+from hf_mixers import DnaTokenizer
 from hf_mixers.baselines import KmerLogisticRegression, SmallCnn
 from hf_mixers.data import (
     FlatCollator,
@@ -55,32 +54,22 @@ from hf_mixers.data import (
     subset_stratified,
     tokenize_sequences,
 )
-from hf_mixers.metrics import classification_report
-from hf_mixers.plots import plot_by_length
-from hf_mixers.runs import (
-    RunArguments,
-    choose_settings,
-    parse_resume,
-    parse_settings,
-    print_overall,
-    write_run,
-    write_table,
+from hf_mixers.goals import Classes
+from hf_mixers.runs import RunArguments
+from hf_mixers.supervised import (
+    JudgeOptions,
+    ModelOptions,
+    build_model,
+    judge_model,
+    name_source,
+    train_model,
 )
-from hf_mixers.training import MixerTrainer
 
 
 @dataclass
-class ModelOptions:
+class CheckpointOptions(ModelOptions):
     """Which model, and from where."""
 
-    family: str = field(default="chordmixer", metadata={"help": "Family of a new model."})
-    settings: str | None = field(
-        default=None, metadata={"help": "JSON of config fields of a new model."}
-    )
-    preset: str | None = field(
-        default=None,
-        metadata={"help": "Published settings of the family, which --settings may change."},
-    )
     checkpoint: str | None = field(
         default=None, metadata={"help": "Folder or Hub name of a pre-trained model to start from."}
     )
@@ -133,21 +122,13 @@ class DataOptions:
 
 
 @dataclass
-class RunOptions:
+class RunOptions(JudgeOptions):
     """What else to do."""
 
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
         metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
     )
-    report_on: str = field(
-        default="test",
-        metadata={"help": "'test', or 'validation' as long as settings are being chosen."},
-    )
-    patience: int = field(
-        default=3, metadata={"help": "Stop after so many evaluations without a better one."}
-    )
-    smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
 
 @dataclass
@@ -162,21 +143,18 @@ class Arguments(RunArguments):
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((ModelOptions, DataOptions, RunOptions, Arguments))
+    parser = HfArgumentParser((CheckpointOptions, DataOptions, RunOptions, Arguments))
     parsed = parser.parse_args_into_dataclasses(arguments)
     model_options, data_options, run_options, training = parsed
-    if run_options.report_on not in ("test", "validation"):
-        raise SystemExit(f"--report_on must be test or validation, got {run_options.report_on}.")
     set_seed(training.seed)
     parts = load_parts(data_options, training.seed, run_options.smoke)
     if run_options.smoke:
         training.num_train_epochs = 1
         run_options.baselines = ["kmer"]
-    names = parts["train"].features["label"].names
+    goal = Classes(parts["train"].features["label"].names)
     tokenizer = DnaTokenizer()
     tokens = tokenize_sequences(parts, tokenizer)
-    model = build_model(model_options, parts, names, tokenizer)
-    print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
+    model = make_model(model_options, parts, goal, tokenizer)
     if model.config.pooling == "flat":
         tokens = fix_lengths(tokens, model.config.max_position_embeddings, tokenizer.pad_token_id)
 
@@ -185,21 +163,29 @@ def main(arguments: list[str] | None = None) -> dict:
         if model.config.pooling == "flat":
             raise SystemExit("--reverse_complement would move the padding of flat pooling.")
         collator = StrandCollator(collator, seed=training.seed)
-    trainer = MixerTrainer(
+    trainer = train_model(
         model,
         training,
-        train_dataset=tokens["train"],
-        eval_dataset=tokens["validation"],
+        tokens,
+        goal,
+        patience=run_options.patience,
         data_collator=collator,
-        compute_metrics=lambda p: headline(p.predictions, p.label_ids),
-        callbacks=[EarlyStoppingCallback(run_options.patience)],
         processing_class=tokenizer,
     )
-    trainer.train(resume_from_checkpoint=parse_resume(training))
     judged = run_options.report_on
-    scores = softmax(trainer.predict(tokens[judged]).predictions, axis=-1)
-    all_scores = {"model": scores} | run_baselines(run_options.baselines, parts, judged)
-    return report_results(trainer, tokenizer, parts[judged], all_scores, parsed[:3])
+    return judge_model(
+        trainer,
+        tokens[judged],
+        goal,
+        part=judged,
+        baselines=choose_baselines(run_options.baselines, parts, judged),
+        options=parsed[:3],
+        dataset_name=name_source(data_options.data or ["clostridium_mycoplasma"]),
+        task="text-classification",
+        columns={name: parts[judged][name][:] for name in ("id", "length")},
+        base_model=model_options.checkpoint,
+        tokenizer=tokenizer,
+    )
 
 
 def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
@@ -237,89 +223,46 @@ def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
     return parts
 
 
-def build_model(
-    options: ModelOptions, parts: DatasetDict, names: list[str], tokenizer: DnaTokenizer
+def make_model(
+    options: CheckpointOptions, parts: DatasetDict, goal: Classes, tokenizer: DnaTokenizer
 ) -> torch.nn.Module:
     """A new model for sequences as long as the longest, or a checkpoint with a new head."""
-    labels = {
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: number for number, name in enumerate(names)},
-        "problem_type": "single_label_classification",
-    }
+    fields = goal.config_fields()
     if options.class_weights:
-        labels["class_weights"] = balanced_class_weights(parts["train"])
+        fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        config = AutoConfig.from_pretrained(options.checkpoint, **labels)
+        config = AutoConfig.from_pretrained(options.checkpoint, **fields)
         model = AutoModelForSequenceClassification.from_pretrained(
             options.checkpoint, config=config
         )
         model.base_model.requires_grad_(not options.frozen)
         return model
-    family = FAMILIES[options.family]
     if options.preset:
         # ids of the tokenizer instead of the published ones; those that do not occur change nothing
-        settings = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-        settings |= parse_settings(options.settings or "{}")
-        config = family.config.preset(options.preset, **settings, **labels)
-    else:
-        longest = max(max(part["length"]) for part in parts.values())
-        settings = choose_settings(options.family, options.settings)
-        config = family.config(**{"max_position_embeddings": longest, **settings}, **labels)
-    return family.sequence_classification(config)
+        fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    longest = max(max(part["length"]) for part in parts.values())
+    return build_model(options, fields, suggestions={"max_position_embeddings": longest})
 
 
-def headline(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """The metrics without intervals, for evaluation while training."""
-    report = classification_report(scores, labels, num_bootstrap=0)
-    return {name: metric["value"] for name, metric in report["overall"].items()}
-
-
-def run_baselines(names: list[str], parts: DatasetDict, judged: str) -> dict[str, np.ndarray]:
-    """Scores of the baselines on one part, trained as the model is."""
+def choose_baselines(
+    names: list[str], parts: DatasetDict, judged: str
+) -> dict[str, Callable[[], np.ndarray]]:
+    """What gives the scores of the baselines on one part, trained as the model is."""
     known = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
-    scores = {}
-    for name in names:
-        if name == "none":
-            continue
+    chosen = [name for name in names if name != "none"]
+    for name in chosen:
         if name not in known:
             raise SystemExit(f"Baselines are {', '.join(known)} and none, got {name!r}.")
+
+    def score(name: str) -> np.ndarray:
         train, validation = (
             (list(parts[part]["sequence"]), np.asarray(parts[part]["label"]))
             for part in ("train", "validation")
         )
         baseline = known[name]().fit(*train, validation=validation)
-        scores[name] = baseline.predict_proba(list(parts[judged]["sequence"]))
-    return scores
+        return baseline.predict_proba(list(parts[judged]["sequence"]))
 
-
-def report_results(trainer, tokenizer, judged, all_scores, options) -> dict:
-    """Write what the run found to its folder, print the headline, return the metrics."""
-    folder = Path(trainer.args.output_dir)
-    names = judged.features["label"].names
-    labels, lengths = np.asarray(judged["label"]), np.asarray(judged["length"])
-    reports = {
-        name: classification_report(scores, labels, lengths, class_names=names)
-        for name, scores in all_scores.items()
-    }
-    plot_by_length(reports, folder / "by_length.png")
-    columns = {"id": judged["id"], "length": lengths, "label": [names[label] for label in labels]}
-    columns |= {f"score_{n}": all_scores["model"][:, i].round(6) for i, n in enumerate(names)}
-    write_table(folder / "predictions.csv", columns)
-    model_options, data_options, run_options = options
-    results = write_run(
-        trainer,
-        reports,
-        part=run_options.report_on,
-        options=options,
-        dataset_name=", ".join(data_options.data or ["clostridium_mycoplasma"]),
-        task="text-classification",
-        tokenizer=tokenizer,
-        base_model=model_options.checkpoint,
-        plots=["by_length.png"],
-    )
-    print_overall(reports)
-    print(f"Everything is in {folder}/", flush=True)
-    return results
+    return {name: partial(score, name) for name in chosen}
 
 
 if __name__ == "__main__":

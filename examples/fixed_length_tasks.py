@@ -19,7 +19,7 @@ from transformers import HfArgumentParser, set_seed
 
 from hf_mixers import FAMILIES
 from hf_mixers.data import FlatCollator, fixed_adding_problem, temporal_order
-from hf_mixers.metrics import classification_report, regression_report
+from hf_mixers.metrics import classification_report, overall_values, regression_report
 from hf_mixers.runs import (
     RunArguments,
     parse_resume,
@@ -162,8 +162,7 @@ def guess_without_looking(task: str, answers: np.ndarray) -> np.ndarray:
 
 def headline(task: Task, answers: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The metrics without intervals, for evaluation while training."""
-    report = task.report(answers, labels, num_bootstrap=0)
-    return {name: metric["value"] for name, metric in report["overall"].items()}
+    return overall_values(task.report(answers, labels, num_bootstrap=0))
 
 
 if __name__ == "__main__":

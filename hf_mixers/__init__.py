@@ -6,6 +6,7 @@ Importing this package registers its models and tokenizers with the Auto classes
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
+from .models.configuration_mrsformer import MrsFormerConfig
 from .models.configuration_paramixer import ParamixerConfig
 from .models.dna import reverse_complement
 from .models.modeling_chordmixer import (
@@ -14,6 +15,14 @@ from .models.modeling_chordmixer import (
     ChordMixerForSequencePairClassification,
     ChordMixerForTokenClassification,
     ChordMixerModel,
+)
+from .models.modeling_mrsformer import (
+    MrsFormerForImageClassification,
+    MrsFormerForMaskedLM,
+    MrsFormerForSequenceClassification,
+    MrsFormerForSequencePairClassification,
+    MrsFormerForTokenClassification,
+    MrsFormerModel,
 )
 from .models.modeling_paramixer import (
     ParamixerForMaskedLM,
@@ -49,6 +58,17 @@ register_family(
         sequence_pair_classification=ParamixerForSequencePairClassification,
     )
 )
+register_family(
+    Family(
+        config=MrsFormerConfig,
+        model=MrsFormerModel,
+        masked_lm=MrsFormerForMaskedLM,
+        sequence_classification=MrsFormerForSequenceClassification,
+        token_classification=MrsFormerForTokenClassification,
+        sequence_pair_classification=MrsFormerForSequencePairClassification,
+        image_classification=MrsFormerForImageClassification,
+    )
+)
 
 __all__ = [
     "FAMILIES",
@@ -63,6 +83,13 @@ __all__ = [
     "ChordMixerModel",
     "DnaTokenizer",
     "Family",
+    "MrsFormerConfig",
+    "MrsFormerForImageClassification",
+    "MrsFormerForMaskedLM",
+    "MrsFormerForSequenceClassification",
+    "MrsFormerForSequencePairClassification",
+    "MrsFormerForTokenClassification",
+    "MrsFormerModel",
     "ParamixerConfig",
     "ParamixerForMaskedLM",
     "ParamixerForSequenceClassification",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     AutoModelForSequenceClassification,
@@ -29,6 +30,7 @@ class Family:
     sequence_classification: type[PreTrainedModel]
     token_classification: type[PreTrainedModel]
     sequence_pair_classification: type[PreTrainedModel]
+    image_classification: type[PreTrainedModel] | None = None
 
     @property
     def model_type(self) -> str:
@@ -36,23 +38,21 @@ class Family:
 
     def auto_classes(self) -> dict[type, type[PreTrainedModel]]:
         """The model class behind every Auto class."""
-        return {
+        classes = {
             AutoModel: self.model,
             AutoModelForPreTraining: self.masked_lm,
             AutoModelForMaskedLM: self.masked_lm,
             AutoModelForSequenceClassification: self.sequence_classification,
             AutoModelForTokenClassification: self.token_classification,
         }
+        if self.image_classification is not None:
+            classes[AutoModelForImageClassification] = self.image_classification
+        return classes
 
     def model_classes(self) -> list[type[PreTrainedModel]]:
         """Every model class once."""
-        return [
-            self.model,
-            self.masked_lm,
-            self.sequence_classification,
-            self.token_classification,
-            self.sequence_pair_classification,
-        ]
+        classes = [*self.auto_classes().values(), self.sequence_pair_classification]
+        return list(dict.fromkeys(classes))
 
 
 FAMILIES: dict[str, Family] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from .auto import FAMILIES
 from .environment import run_environment
@@ -27,6 +27,7 @@ def make_card(
     training: Mapping | None = None,
     baselines: Mapping[str, Mapping] | None = None,
     plots: Mapping[str, str | Path] | Sequence[str | Path] | None = None,
+    notes: Sequence[str] = (),
     license: str = "apache-2.0",
     versions: Mapping | None = None,
 ) -> ModelCard:
@@ -41,6 +42,7 @@ def make_card(
         training: settings of the run by name.
         baselines: reports of other models on the same rows, by name.
         plots: pictures that lie beside the card, as files or as files by caption.
+        notes: what users must know, as sentences.
         versions: what `run_environment` gave where the model was trained, by default here.
     """
     training, baselines = dict(training or {}), dict(baselines or {})
@@ -81,6 +83,7 @@ def make_card(
         *_pictures(plots),
         "## How to use",
         _usage(model),
+        *notes,
         "## Training",
         _settings(model, training, versions),
         "## Limits",
@@ -108,10 +111,20 @@ def _describe(model: PreTrainedModel, dataset_name: str, base_model: str | None)
     return (
         f"A `{config.model_type}` model of the package hf_mixers with"
         f" {model.num_parameters():,} parameters, {config.num_hidden_layers} blocks of width"
-        f" {config.hidden_size}, built for sequences of up to {config.max_position_embeddings:,}"
-        f" tokens, trained on {dataset_name}.{start} A sequence gets the same answer alone, padded"
-        " or batched with others."
+        f" {config.hidden_size}, built for {_describe_input(config)}, trained on"
+        f" {dataset_name}.{start} An example gets the same answer alone, padded or batched with"
+        " others."
     )
+
+
+def _describe_input(config: PreTrainedConfig) -> str:
+    if config.main_input == "pixel_values":
+        size = config.image_size
+        return f"images of {size} x {size} pixels in {config.num_channels} channels"
+    if config.main_input == "numeric_values":
+        numbers, categories = config.num_numeric_features or 0, len(config.category_sizes or ())
+        return f"tables with {numbers} columns of numbers and {categories} of categories"
+    return f"sequences of up to {config.max_position_embeddings:,} tokens"
 
 
 def _results(report: Mapping, baselines: Mapping[str, Mapping]) -> str:
@@ -169,7 +182,7 @@ def _pictures(plots: Mapping | Sequence | None) -> Iterator[str]:
 def _usage(model: PreTrainedModel) -> str:
     auto, is_pair = _auto_class(model)
     config = model.config
-    has_tokens = config.input_features is None
+    has_tokens = config.main_input == "input_ids"
     of_transformers = [auto] * (not is_pair) + ["AutoTokenizer"] * has_tokens
     lines = ["import torch"]
     if of_transformers:
@@ -188,7 +201,7 @@ def _usage(model: PreTrainedModel) -> str:
             'inputs = tokenizer(["ACGTACGTAC", "GATTACA"], padding=True, return_tensors="pt")',
         ]
     else:
-        lines.append(f'inputs = {{"input_values": torch.randn(2, 10, {config.input_features})}}')
+        lines.append(f"inputs = {{{', '.join(_made_up_inputs(config))}}}")
     if is_pair:
         lines.append('inputs |= {f"{name}_2": value for name, value in inputs.items()}')
         if config.num_tasks is not None:
@@ -200,6 +213,21 @@ def _usage(model: PreTrainedModel) -> str:
         "print(output.shape)",
     ]
     return "```python\n" + "\n".join(lines) + "\n```"
+
+
+def _made_up_inputs(config: PreTrainedConfig) -> Iterator[str]:
+    """Code for two examples of what a model without tokens reads."""
+    if config.main_input == "input_values":
+        yield f'"input_values": torch.randn(2, 10, {config.input_features})'
+    elif config.main_input == "pixel_values":
+        shape = f"2, {config.num_channels}, {config.image_size}, {config.image_size}"
+        yield f'"pixel_values": torch.randn({shape})'
+    else:
+        if config.num_numeric_features:
+            yield f'"numeric_values": torch.randn(2, {config.num_numeric_features})'
+        if config.category_sizes:
+            size = f"2, {len(config.category_sizes)}"
+            yield f'"category_ids": torch.zeros({size}, dtype=torch.long)'
 
 
 def _auto_class(model: PreTrainedModel) -> tuple[str, bool]:
@@ -236,10 +264,11 @@ def _limits(model: PreTrainedModel, report: Mapping) -> str:
         points.append(
             f"Measured on sequences of {low:,} to {high:,} tokens; nothing is known beyond."
         )
-    points.append(
-        f"Built for up to {model.config.max_position_embeddings:,} tokens; the ends of longer"
-        " sequences may not hear each other."
-    )
+    if model.config.main_input in ("input_ids", "input_values"):
+        points.append(
+            f"Built for up to {model.config.max_position_embeddings:,} tokens; the ends of longer"
+            " sequences may not hear each other."
+        )
     if report.get("confusion_matrix"):
         counts = [sum(row) for row in report["confusion_matrix"]]
         names = report.get("class_names") or range(len(counts))

@@ -18,6 +18,8 @@ NAMES = {
     "mse": "Mean squared error",
     "perplexity": "Perplexity",
     "r2": "R²",
+    "rmse": "Root mean squared error",
+    "rmse_standardized": "RMSE of the standardised target",
     "roc_auc": "ROC-AUC",
     "within_tolerance": "Fraction within tolerance",
 }
@@ -137,7 +139,7 @@ def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: s
         alpha=0.15 + 0.5 * crowd,
         color=COLOURS[0],
         linewidths=0,
-        label=f"{len(truth):,} sequences",
+        label=f"{len(truth):,} examples",
     )
     ends = [min(truth.min(), guesses.min()), max(truth.max(), guesses.max())]
     axes.plot(ends, ends, color=COLOURS[1], linewidth=1.2, label="equal")
@@ -150,6 +152,37 @@ def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: s
         parts.append(f"R² {r2:.3f}")
     axes.set_title("Predictions: " + ", ".join(parts), fontsize=10.5)
     axes.legend(frameon=False)
+    return save_figure(figure, path)
+
+
+def plot_confusion(report: Mapping, path: str | Path) -> Path:
+    """Draw which classes are taken for which: a row per label, a column per prediction.
+
+    Args:
+        report: what `classification_report` gave.
+        path: the PNG file to write, which is returned.
+    """
+    path = _check_path(path)
+    if "confusion_matrix" not in report:
+        raise ValueError(f"plot_confusion needs a report with a confusion_matrix, got {[*report]}.")
+    counts, names = np.array(report["confusion_matrix"]), report["class_names"]
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    side = 2.4 + 0.45 * min(len(names), 30)
+    figure = new_figure(side, side)
+    axes = figure.subplots()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(names)), names, rotation=90)
+    axes.set_yticks(range(len(names)), names)
+    # numbers in more cells could not be read
+    if len(names) <= 20:
+        for (row, column), count in np.ndenumerate(counts):
+            if count:
+                colour = "white" if shares[row, column] > 0.5 else "black"
+                look = {"ha": "center", "va": "center", "color": colour, "fontsize": 8}
+                axes.text(column, row, f"{count:,}", **look)
+    axes.set_xlabel("Prediction")
+    axes.set_ylabel("Label")
+    axes.set_title("Rows by label and prediction", fontsize=10.5)
     return save_figure(figure, path)
 
 
@@ -204,7 +237,9 @@ def save_figure(figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+        # lines would cross the cells of an image
+        if not axes.images:
+            axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     figure.savefig(path, dpi=150)
     return path
 

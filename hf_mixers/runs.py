@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 from .cards import make_card
 from .environment import run_environment
+from .metrics import overall_values
 from .plots import plot_history
 from .training import MixerTrainingArguments
 
@@ -45,6 +46,7 @@ _SETTINGS = (
     "num_train_epochs",
     "max_steps",
     "train_token_budget",
+    "per_device_train_batch_size",
     "gradient_accumulation_steps",
     "weight_decay",
     "max_grad_norm",
@@ -62,6 +64,7 @@ def write_run(
     tokenizer: PreTrainedTokenizerBase | None = None,
     base_model: str | None = None,
     plots: Sequence[str] = (),
+    notes: Sequence[str] = (),
     part: str = "test",
 ) -> dict:
     """Write a trained model with its card, its metrics and the curves of training; return these.
@@ -70,6 +73,7 @@ def write_run(
         reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
         options: Dataclasses with the settings of the script, besides those of the Trainer.
         plots: Further pictures that lie in the output folder.
+        notes: What the card says to users of the model.
         part: Which part of the data the results are of.
     """
     folder = Path(trainer.args.output_dir)
@@ -91,12 +95,17 @@ def write_run(
         tokenizer.save_pretrained(folder)
     # a card tells of the test part alone: with others, settings are still being chosen
     if part == "test":
-        _write_card(trainer, reports, environment, dataset_name, task, base_model, plots)
+        _write_card(trainer, reports, environment, dataset_name, task, base_model, plots, notes)
     return results
 
 
-def _write_card(trainer, reports, environment, dataset_name, task, base_model, plots) -> None:
+def _write_card(
+    trainer, reports, environment, dataset_name, task, base_model, plots, notes
+) -> None:
     settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
+    # a budget takes the place of the batch size
+    if settings["train_token_budget"] is not None:
+        del settings["per_device_train_batch_size"]
     card = make_card(
         trainer.model,
         report=reports["model"],
@@ -106,6 +115,7 @@ def _write_card(trainer, reports, environment, dataset_name, task, base_model, p
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},
         plots=[*plots, "history.png"],
+        notes=notes,
         versions=environment,
     )
     card.save(Path(trainer.args.output_dir) / "README.md")
@@ -155,12 +165,9 @@ def write_table(path: Path, columns: Mapping[str, Sequence]) -> None:
 def print_overall(reports: Mapping[str, Mapping]) -> None:
     """One line per model with its metrics."""
     for name, report in reports.items():
-        overall = report.get("overall", report)
-        values = {
-            key: metric["value"] if isinstance(metric, Mapping) else metric
-            for key, metric in overall.items()
-        }
         text = ", ".join(
-            f"{key} {value:.4f}" for key, value in values.items() if isinstance(value, float)
+            f"{key} {value:.4f}"
+            for key, value in overall_values(report).items()
+            if isinstance(value, float)
         )
         print(f"{name}: {text}", flush=True)

@@ -28,6 +28,12 @@ def _seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def quiet(monkeypatch):
+    """No progress bars."""
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+
+
 class _Deprecations(logging.Handler):
     """Keeps what transformers logs about names that will go away."""
 

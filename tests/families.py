@@ -85,6 +85,50 @@ ROWS = [
             },
         },
     ),
+    Row(
+        "mrsformer",
+        small={
+            "max_position_embeddings": 2048,
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "head_scales": [1, 2],
+            "luna_memory_size": 3,
+            "linformer_size": 8,
+            "num_random_features": 12,
+        },
+        variants={
+            "scale 1": {"head_scales": [1, 1, 1, 1]},
+            "scales in any order": {"head_scales": [3, 1, 8, 1], "pooling": "cls"},
+            "other scales of keys": {"head_scales": [1, 2, 2, 4], "key_scales": [4, 1, 2, 2]},
+            "two prefix tokens": {"num_prefix_tokens": 2},
+            "exact": {"head_mode": "exact"},
+            "sizes of groups": {"group_size_bias": True},
+            "post-norm": {"norm_position": "post"},
+            "batch norm": {"norm_position": "post", "norm_type": "batch"},
+            "gated, first norm left out": {"hidden_act": "reglu", "skip_first_norm": True},
+            "scaled embedding": {"scale_embedding": True},
+            "linear": {"attention_type": "linear"},
+            "linear, sum": {"attention_type": "linear", "linear_normalized": False},
+            # learned weights for positions end where learned positions do
+            "linformer": {"attention_type": "linformer", "position_embedding_type": "absolute"},
+            "performer": {"attention_type": "performer"},
+            "performer, relu": {"attention_type": "performer", "performer_kernel": "relu"},
+            "fmm": {"attention_type": "fmm"},
+            "fmm, other fields": {
+                "attention_type": "fmm",
+                "fmm_bandwidth": 3,
+                "fmm_kernels": ["tanh", "elu"],
+                "group_size_bias": True,
+            },
+            "luna": {"attention_type": "luna"},
+            "luna, values of their own, cls": {
+                "attention_type": "luna",
+                "luna_tied_values": False,
+                "pooling": "cls",
+                "group_size_bias": True,
+            },
+        },
+    ),
 ]
 
 every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from hf_mixers import DnaTokenizer, reverse_complement
-from hf_mixers.baselines import KmerLogisticRegression, MarkovBaseline, SmallCnn
+from hf_mixers.baselines import (
+    KmerLogisticRegression,
+    MarkovBaseline,
+    RandomKernelRidge,
+    SmallCnn,
+)
 from hf_mixers.baselines.kmers import count_kmers
 
 BASES = "ACGT"
@@ -277,3 +282,65 @@ def test_markov_refuses_what_it_cannot_count():
         model.score([4, 5], [5])
     with pytest.raises(ValueError, match="row of integer token ids"):
         model.score([4.0, 5.0], [5, -100])
+
+
+def draw_waves(count, num_classes, seed=0):
+    """Series of three channels and many lengths; the class is the speed of the second."""
+    chance = np.random.default_rng(seed)
+    labels = np.arange(count) % num_classes
+    series = []
+    for label in labels:
+        values = chance.normal(size=(chance.integers(15, 60), 3))
+        values[:, 1] = np.sin((0.4 + 0.8 * label) * np.arange(len(values)) + chance.uniform(0, 6))
+        series.append(values)
+    return series, labels
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_random_kernels_tell_waves_apart(num_classes):
+    model = RandomKernelRidge(200).fit(*draw_waves(60, num_classes))
+    series, labels = draw_waves(30, num_classes, seed=1)
+    scores = model.predict_scores(series)
+    assert scores.shape == (30, num_classes)
+    assert (scores.argmax(1) == labels).mean() > 0.9
+    again = RandomKernelRidge(200).fit(*draw_waves(60, num_classes)).predict_scores(series)
+    np.testing.assert_array_equal(scores, again)
+
+
+def test_random_kernels_answer_alone_as_in_company():
+    model = RandomKernelRidge(50).fit(*draw_waves(40, 2))
+    series, _ = draw_waves(10, 2, seed=1)
+    alone = np.concatenate([model.predict_scores([one]) for one in series])
+    np.testing.assert_allclose(model.predict_scores(series), alone, atol=1e-5)
+
+
+def test_random_kernels_count_shares_and_peaks_slowly():
+    series, labels = draw_waves(4, 2)
+    model = RandomKernelRidge(6).fit(series, labels)
+    features = model.transform(series)
+    values = np.pad(series[0], ((100, 100), (0, 0)))
+    place, expected = 0, []
+    for dilation in np.unique(model._dilations):
+        chosen = np.flatnonzero(model._dilations == dilation)
+        steps = dilation * (np.arange(9) - 4)
+        answers = [
+            [
+                (model._weights[k].numpy().T * values[100 + step + steps]).sum()
+                + float(model._biases[k])
+                for step in range(len(series[0]))
+            ]
+            for k in chosen
+        ]
+        expected += [np.mean(np.array(answers) > 0, 1), np.max(answers, 1)]
+        place += len(chosen)
+    np.testing.assert_allclose(features[0], np.concatenate(expected), atol=1e-4)
+    assert place == 6
+
+
+def test_random_kernels_say_what_they_need():
+    with pytest.raises(ValueError, match="num_kernels must be at least 1"):
+        RandomKernelRidge(0)
+    with pytest.raises(ValueError, match="Got 1 series and 2 labels"):
+        RandomKernelRidge(5).fit([np.zeros((3, 1))], [0, 1])
+    with pytest.raises(ValueError, match="predicts after fit"):
+        RandomKernelRidge(5).predict_scores([np.zeros((3, 1))])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
-from hf_mixers import DnaTokenizer
+from hf_mixers import FAMILIES, DnaTokenizer, MrsFormerConfig
 from hf_mixers.cards import format_number, make_card
 from hf_mixers.environment import run_environment
 from hf_mixers.metrics import classification_report, regression_report
@@ -135,6 +135,37 @@ def test_code_runs_for_other_inputs(head, settings, monkeypatch, tmp_path):
     model.save_pretrained(tmp_path)
     DnaTokenizer().save_pretrained(tmp_path)
     card = make_card(model, report={"accuracy": 0.5}, **ARGUMENTS)
+    assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("head", "settings", "built_for"),
+    [
+        (
+            "image_classification",
+            {"image_size": 8, "patch_size": 2, "num_channels": 1},
+            "images of 8 x 8 pixels in 1 channels",
+        ),
+        (
+            "sequence_classification",
+            {"num_numeric_features": 2, "category_sizes": [3, 4, 5]},
+            "tables with 2 columns of numbers and 3 of categories",
+        ),
+        (
+            "sequence_classification",
+            {"category_sizes": [3]},
+            "tables with 0 columns of numbers and 1 of categories",
+        ),
+    ],
+)
+def test_code_runs_for_images_and_tables(head, settings, built_for, monkeypatch, tmp_path):
+    model = getattr(FAMILIES["mrsformer"], head)(MrsFormerConfig(**settings))
+    model.save_pretrained(tmp_path)
+    notes = ["Wash your hands."]
+    card = make_card(model, report={"accuracy": 0.5}, notes=notes, **ARGUMENTS)
+    assert built_for in card.text
+    assert "tokens; the ends" not in card.text
+    assert notes[0] in card.text
     assert len(run_code(card, monkeypatch, tmp_path)) == 2
 
 

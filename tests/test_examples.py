@@ -1,36 +1,16 @@
 """Every example explains itself, runs in seconds with --smoke, and leaves what it promises."""
 
 import csv
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, pipeline
 from transformers.utils import logging
 
 from hf_mixers.runs import choose_settings
 
+from .example_runs import FOLDER, SCRIPTS, check_run, load
 from .families import every_family
-
-FOLDER = Path(__file__).parents[1] / "examples"
-SCRIPTS = sorted(FOLDER.glob("*.py"))
-
-
-def load(name: str):
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    # the Trainer pickles its arguments, whose class must be found again
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def quiet(monkeypatch):
-    monkeypatch.setenv("TQDM_DISABLE", "1")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -39,17 +19,6 @@ def test_help_names_every_option(script, capsys):
         load(script.stem).main(["--help"])
     assert stop.value.code == 0
     assert "--" in capsys.readouterr().out
-
-
-def check_run(folder: Path, results: dict):
-    """What every training example leaves behind."""
-    assert (
-        json.loads((folder / "metrics.json").read_text())["test"].keys() == results["test"].keys()
-    )
-    card = ModelCard.load(folder / "README.md")
-    assert card.data.library_name == "transformers"
-    assert (folder / "history.png").stat().st_size > 1000
-    assert results["environment"]["versions"]["torch"]
 
 
 @every_family

@@ -167,11 +167,18 @@ def test_regression_equals_scikit_learn():
     assert {name: metric["value"] for name, metric in overall.items()} == pytest.approx(
         {
             "mse": sklearn_metrics.mean_squared_error(targets, guesses),
+            "rmse": sklearn_metrics.root_mean_squared_error(targets, guesses),
             "mae": sklearn_metrics.mean_absolute_error(targets, guesses),
             "r2": sklearn_metrics.r2_score(targets, guesses),
             "within_tolerance": np.mean(np.abs(guesses - targets) < 0.1),
         }
     )
+
+
+def test_without_tolerance_nothing_is_said_about_it():
+    report = regression_report([0.5, 0.25], [0.0, 0.1], tolerance=None)
+    assert list(report["overall"]) == ["mse", "rmse", "mae", "r2"]
+    assert "tolerance" not in report
 
 
 def test_tolerance_is_strict():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hf_mixers.metrics import classification_report, regression_report
-from hf_mixers.plots import plot_by_length, plot_history, plot_scatter
+from hf_mixers.plots import plot_by_length, plot_confusion, plot_history, plot_scatter
 
 HISTORY = [
     {"loss": 0.7, "grad_norm": 1.0, "learning_rate": 1e-3, "epoch": 0.5, "step": 10},
@@ -128,3 +128,15 @@ def test_wrong_input_is_one_sentence(reports, tmp_path):
     with pytest.raises(ValueError, match=r"written as \.png, got a\.pdf"):
         plot_history(HISTORY, tmp_path / "a.pdf")
     assert not path.exists()
+
+
+def test_confusion_has_a_row_per_label(figures, tmp_path):
+    report = classification_report(np.eye(3)[[0, 1, 1, 2]], [0, 0, 1, 2], class_names=list("abc"))
+    assert is_png(plot_confusion(report, tmp_path / "confusion.png"))
+    (axes,) = figures[0].axes
+    expected = [[0.5, 0.5, 0], [0, 1, 0], [0, 0, 1]]
+    np.testing.assert_array_equal(axes.images[0].get_array(), expected)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+    assert len(axes.texts) == 4
+    with pytest.raises(ValueError, match="needs a report with a confusion_matrix"):
+        plot_confusion({"mse": 1.0}, tmp_path / "confusion.png")

@@ -1,22 +1,29 @@
 """Data: sequences, splits, batches."""
 
 from .batching import TokenBudgetBatchSampler
+from .classes import balanced_class_weights, describe_classes, format_classes
 from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
-from .embedded import load_embedded
+from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
+from .images import PixelScaler, load_images, make_image_parts
 from .sequences import load_sequences
 from .splits import (
-    balanced_class_weights,
-    describe_classes,
+    draw_validation,
     filter_lengths,
-    format_classes,
     split_by_column,
     split_by_group,
     split_stratified,
     subset_stratified,
 )
 from .synthetic import adding_problem, fixed_adding_problem, temporal_order
+from .tables import TableEncoder, load_table
+from .time_series import (
+    SeriesScaler,
+    load_aeon_series,
+    load_time_series,
+    make_series_parts,
+)
 from .windows import GenomeWindows, record_names
 
 __all__ = [
@@ -25,18 +32,29 @@ __all__ = [
     "GenomeWindows",
     "MaskedLMCollator",
     "PaddedCollator",
+    "PixelScaler",
+    "SeriesScaler",
     "StrandCollator",
+    "TableEncoder",
     "TokenBudgetBatchSampler",
     "adding_problem",
     "balanced_class_weights",
     "describe_classes",
+    "draw_validation",
     "filter_lengths",
     "fix_lengths",
     "fixed_adding_problem",
     "format_classes",
+    "load_aeon_series",
     "load_embedded",
+    "load_embedded_series",
     "load_genbank_task",
+    "load_images",
     "load_sequences",
+    "load_table",
+    "load_time_series",
+    "make_image_parts",
+    "make_series_parts",
     "record_names",
     "split_by_column",
     "split_by_group",

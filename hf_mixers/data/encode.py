@@ -88,11 +88,12 @@ def tokenize_sequences(
 
 
 def fix_lengths(
-    tokens: Dataset | DatasetDict, length: int, pad_token_id: int
+    tokens: Dataset | DatasetDict, length: int, pad_token_id: int = 0
 ) -> Dataset | DatasetDict:
     """Tokenized sequences cut or padded at their end to `length` tokens, as flat pooling needs.
 
-    Padding becomes part of the sequences; how many of them are changed is reported.
+    Padding becomes part of the sequences; how many of them are changed is reported. Series of
+    `input_values` are padded with zeros.
 
     >>> from hf_mixers import DnaTokenizer
     >>> dataset = Dataset.from_dict({"sequence": ["ACGTA", "GG"]})
@@ -112,10 +113,14 @@ def fix_lengths(
         f" {(lengths < length).sum()} padded to {length} tokens."
     )
 
+    name = "input_ids" if "input_ids" in tokens.column_names else "input_values"
+    padding = pad_token_id if name == "input_ids" else 0
+
     def fix(row: dict) -> dict:
-        ids = row["input_ids"][:length]
-        ids = np.pad(ids, (0, length - len(ids)), constant_values=pad_token_id)
-        return {"input_ids": ids, "length": length}
+        content = row[name][:length]
+        # at the end of the steps, not of the channels
+        ends = [(0, length - len(content)), *[(0, 0)] * (content.ndim - 1)]
+        return {name: np.pad(content, ends, constant_values=padding), "length": length}
 
     return tokens.map(fix, features=tokens.features, desc="Fixing lengths")
 

@@ -7,9 +7,10 @@ import numpy as np
 from datasets import Dataset
 from transformers.utils import logging
 
+from .classes import describe_classes, format_classes
 from .records import find_kind, open_plain_or_gzip
 from .sequences import load_sequences
-from .splits import describe_classes, filter_lengths, format_classes
+from .splits import filter_lengths
 
 logger = logging.get_logger(__name__)
 

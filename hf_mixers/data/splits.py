@@ -1,16 +1,17 @@
-"""Splits and subsets that keep classes in proportion, and what classes hold."""
+"""Splits and subsets that keep classes in proportion."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import Dataset, DatasetDict
 from transformers.utils import logging
+
+from .classes import name_row, read_classes, read_column
 
 logger = logging.get_logger(__name__)
 
 PARTS = ("train", "validation", "test")
-_PART_NAMES = {
+PART_NAMES = {
     **{"train": "train", "training": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
     "dev": "validation",
@@ -24,12 +25,13 @@ def split_stratified(
     dataset: Dataset,
     fractions: Sequence[float] = (0.7, 0.15, 0.15),
     seed: int = 0,
-    label_column: str = "label",
+    label_column: str | None = "label",
 ) -> DatasetDict:
     """Random parts `train`, `validation` and `test` in which every class has its share.
 
     Args:
         fractions: Shares of the three parts, or of `train` and `test` if there are two.
+        label_column: Column of the classes; None looks at sizes only.
 
     Every class is in every part, so a class needs as many examples as there are parts.
 
@@ -38,7 +40,7 @@ def split_stratified(
     {'train': 42, 'validation': 9, 'test': 9}
     """
     shares, parts = _check_fractions(fractions)
-    classes, names = _read_classes(dataset, label_column)
+    classes, names = read_classes(dataset, label_column)
     generator = np.random.default_rng(seed)
     chosen: list[list[np.ndarray]] = [[] for _ in parts]
     # what the parts were denied by rounding, to be given with the next classes
@@ -47,7 +49,7 @@ def split_stratified(
         members = generator.permutation(np.flatnonzero(classes == number))
         if 0 < len(members) < len(parts):
             raise ValueError(
-                f"Class {name!r} has {len(members)} examples, {_name_row(dataset, members[0])}: a"
+                f"Class {name!r} has {len(members)} examples, {name_row(dataset, members[0])}: a"
                 f" stratified split in {len(parts)} parts needs at least {len(parts)}."
             )
         if len(members) == 0:
@@ -82,20 +84,17 @@ def split_by_group(
     [2, 2, 2]
     """
     shares, parts = _check_fractions(fractions)
-    values = _read_column(dataset, group_column)
+    values = read_column(dataset, group_column)
     for row, value in enumerate(values):
         if value is None or value == "":
-            raise ValueError(f"{_name_row(dataset, row)} has no group in {group_column!r}.")
+            raise ValueError(f"{name_row(dataset, row)} has no group in {group_column!r}.")
     group_names, groups = np.unique(np.asarray(values), return_inverse=True)
     if len(group_names) < len(parts):
         raise ValueError(
             f"{group_column!r} has {len(group_names)} groups: a split in {len(parts)} parts needs"
             f" at least {len(parts)}."
         )
-    if label_column is None:
-        classes, names = np.zeros(len(dataset), dtype=np.int64), ["all"]
-    else:
-        classes, names = _read_classes(dataset, label_column)
+    classes, names = read_classes(dataset, label_column)
     counts = np.zeros((len(group_names), len(names)))
     np.add.at(counts, (groups, classes), 1)
     place = _place_groups(counts, shares, np.random.default_rng(seed))
@@ -113,13 +112,13 @@ def split_by_column(dataset: Dataset, column: str) -> DatasetDict:
     >>> {name: len(part) for name, part in split_by_column(dataset, "split").items()}
     {'train': 2, 'validation': 1, 'test': 1}
     """
-    values = _read_column(dataset, column)
+    values = read_column(dataset, column)
     rows: dict[str, list[int]] = {part: [] for part in PARTS}
     for row, value in enumerate(values):
-        part = _PART_NAMES.get(str(value).lower())
+        part = PART_NAMES.get(str(value).lower())
         if part is None:
             raise ValueError(
-                f"{_name_row(dataset, row)} has {value!r} in {column!r}: train, val, validation and"
+                f"{name_row(dataset, row)} has {value!r} in {column!r}: train, val, validation and"
                 " test are accepted."
             )
         rows[part].append(row)
@@ -127,8 +126,25 @@ def split_by_column(dataset: Dataset, column: str) -> DatasetDict:
     return _select_parts(dataset, present, [np.array(rows[part]) for part in present])
 
 
+def draw_validation(
+    parts: DatasetDict, fraction: float = 0.2, seed: int = 0, label_column: str | None = "label"
+) -> DatasetDict:
+    """The same parts with a `validation` part, drawn from `train` if there is none.
+
+    >>> parts = DatasetDict(train=Dataset.from_dict({"label": [0, 1] * 10}))
+    >>> {name: len(part) for name, part in draw_validation(parts).items()}
+    {'train': 16, 'validation': 4}
+    """
+    if "validation" in parts:
+        return parts
+    kept, drawn = split_stratified(
+        parts["train"], (1 - fraction, fraction), seed, label_column
+    ).values()
+    return DatasetDict({**parts, "train": kept, "validation": drawn})
+
+
 def subset_stratified(
-    dataset: Dataset, fraction: float, seed: int = 0, label_column: str = "label"
+    dataset: Dataset, fraction: float, seed: int = 0, label_column: str | None = "label"
 ) -> Dataset:
     """A random share of every class, at least one example of each.
 
@@ -139,7 +155,7 @@ def subset_stratified(
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction={fraction} was given: it is above 0 and at most 1.")
-    classes, names = _read_classes(dataset, label_column)
+    classes, names = read_classes(dataset, label_column)
     generator, rows = np.random.default_rng(seed), []
     for number in range(len(names)):
         members = generator.permutation(np.flatnonzero(classes == number))
@@ -156,7 +172,7 @@ def filter_lengths(
     >>> filter_lengths(Dataset.from_dict({"length": [1, 5, 9]}), 2, 8)["length"][:]
     [5]
     """
-    lengths = np.asarray(_read_column(dataset, "length"))
+    lengths = np.asarray(read_column(dataset, "length"))
     short = lengths < minimum
     long = lengths > maximum if maximum is not None else np.zeros_like(short)
     if not short.any() and not long.any():
@@ -177,68 +193,6 @@ def filter_lengths(
     return filtered
 
 
-def describe_classes(
-    dataset: Dataset, label_column: str = "label"
-) -> dict[str, dict[str, int | float]]:
-    """Count, share and shortest, median and longest length of every class, and of all.
-
-    >>> dataset = Dataset.from_dict({"label": ["a", "a", "b"], "length": [2, 4, 9]})
-    >>> describe_classes(dataset)["a"]
-    {'count': 2, 'share': 0.6666666666666666, 'min': 2, 'median': 3.0, 'max': 4}
-    """
-    lengths = np.asarray(_read_column(dataset, "length"))
-    members = {}
-    if label_column in dataset.column_names:
-        classes, names = _read_classes(dataset, label_column)
-        members = {str(name): classes == number for number, name in enumerate(names)}
-    members["all"] = np.ones(len(dataset), dtype=bool)
-    description = {}
-    for name, rows in members.items():
-        chosen = lengths[rows]
-        description[name] = {"count": len(chosen), "share": len(chosen) / max(1, len(dataset))}
-        if len(chosen):
-            description[name] |= {
-                "min": int(chosen.min()),
-                "median": float(np.median(chosen)),
-                "max": int(chosen.max()),
-            }
-    return description
-
-
-def format_classes(description: dict[str, dict[str, int | float]]) -> str:
-    """The table of `describe_classes` as text.
-
-    >>> dataset = Dataset.from_dict({"label": ["a", "a", "b"], "length": [2, 4, 9]})
-    >>> print(format_classes(describe_classes(dataset)))
-    class  count   share  min  median  max
-    a          2   66.7%    2       3    4
-    b          1   33.3%    9       9    9
-    all        3  100.0%    2       4    9
-    """
-    rows = [["class", "count", "share", "min", "median", "max"]]
-    for name, values in description.items():
-        lengths = [f"{values[key]:,.0f}" if key in values else "-" for key in rows[0][3:]]
-        rows.append([name, f"{values['count']:,}", f"{values['share']:.1%}", *lengths])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]) for row in rows
-    ]
-    return "\n".join(lines)
-
-
-def balanced_class_weights(dataset: Dataset, label_column: str = "label") -> list[float]:
-    """Weights n / (C n_c), which give every class the same part in the loss.
-
-    >>> balanced_class_weights(Dataset.from_dict({"label": [0, 0, 0, 1]}))
-    [0.6666666666666666, 2.0]
-    """
-    classes, names = _read_classes(dataset, label_column)
-    counts = np.bincount(classes, minlength=len(names))
-    if (counts == 0).any():
-        raise ValueError(f"Class {names[int(counts.argmin())]!r} has no examples to weigh.")
-    return (len(classes) / (len(names) * counts)).tolist()
-
-
 def _check_fractions(fractions: Sequence[float]) -> tuple[np.ndarray, list[str]]:
     shares = np.asarray(fractions, dtype=float)
     if len(shares) not in (2, 3) or (shares <= 0).any() or abs(shares.sum() - 1) > 1e-6:
@@ -247,43 +201,6 @@ def _check_fractions(fractions: Sequence[float]) -> tuple[np.ndarray, list[str]]
             " or two of train and test, above 0 and with sum 1, are accepted."
         )
     return shares, list(PARTS) if len(shares) == 3 else ["train", "test"]
-
-
-def _read_column(dataset: Dataset, column: str) -> list[Any]:
-    if column not in dataset.column_names:
-        raise ValueError(
-            f"The data set has no column {column!r}: it has {', '.join(dataset.column_names)}."
-        )
-    return dataset.with_format(None)[column][:]
-
-
-def _read_classes(dataset: Dataset, label_column: str) -> tuple[np.ndarray, list[Any]]:
-    """Class of every example as a number, and the name of every class."""
-    values = _read_column(dataset, label_column)
-    for row, value in enumerate(values):
-        if value is None or isinstance(value, (float, list)):
-            raise ValueError(
-                f"{_name_row(dataset, row)} has {value!r} in {label_column!r}: one class, as text"
-                " or whole number, is accepted."
-            )
-    feature = dataset.features[label_column]
-    if isinstance(feature, ClassLabel):
-        return np.asarray(values, dtype=np.int64), feature.names
-    names = sorted(set(values))
-    # numbers that count from 0 stay what they are, even if some class is absent
-    if names and all(isinstance(name, int) for name in names) and names[0] >= 0:
-        names = list(range(names[-1] + 1))
-    numbers = {name: number for number, name in enumerate(names)}
-    return np.asarray([numbers[value] for value in values], dtype=np.int64), names
-
-
-def _name_row(dataset: Dataset, row: int) -> str:
-    if "id" not in dataset.column_names:
-        return f"Example {row}"
-    name = f"record {dataset.with_format(None)[int(row)]['id']!r}"
-    if "file" in dataset.column_names:
-        name = f"{dataset.with_format(None)[int(row)]['file']}: {name}"
-    return name
 
 
 def _round_shares(quotas: np.ndarray, debt: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Reports of a run: scores overall and by length, as a dict that is ready for JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def regression_report(
     predictions: Sequence[float] | np.ndarray,
     targets: Sequence[float] | np.ndarray,
     lengths: Sequence[int] | np.ndarray | None = None,
-    tolerance: float = 0.04,
+    tolerance: float | None = 0.04,
     *,
     num_bootstrap: int = 1000,
     confidence: float = 0.95,
@@ -95,13 +95,15 @@ def regression_report(
 ) -> dict:
     """Scores of a regression, overall and by length, with confidence intervals.
 
-    The metrics are `mse`, `mae`, `r2` (undefined, `None`, if all targets are the same) and
-    `within_tolerance`, the fraction of rows whose error is strictly less than `tolerance`.
+    The metrics are `mse`, its root `rmse`, `mae`, `r2` (undefined, `None`, if all targets are the
+    same) and `within_tolerance`, the fraction of rows whose error is strictly less than
+    `tolerance`.
 
     Args:
         predictions: `(N,)` or `(N, 1)`.
         targets: as the predictions.
         lengths: `(N,)`; adds the same metrics for the bins of `length_bins`.
+        tolerance: None leaves `within_tolerance` out.
         num_bootstrap: draws of the percentile bootstrap over rows; 0 gives no intervals.
 
     >>> report = regression_report([0.5, 1.0], [0.52, 1.5], num_bootstrap=0)
@@ -109,7 +111,7 @@ def regression_report(
     0.5
     """
     check_bootstrap(num_bootstrap, confidence)
-    if not tolerance > 0:
+    if tolerance is not None and not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}.")
     guesses, truth = _check_finite("predictions", predictions), _check_finite("targets", targets)
     guesses, truth = (v[:, 0] if v.shape[1:] == (1,) else v for v in (guesses, truth))
@@ -123,8 +125,21 @@ def regression_report(
         return _regression_statistics(guesses[rows], truth[rows], tolerance)
 
     report = _report(statistics_of, len(truth), lengths, num_bootstrap, confidence, seed)
-    report["tolerance"] = float(tolerance)
+    if tolerance is not None:
+        report["tolerance"] = float(tolerance)
     return report
+
+
+def overall_values(report: Mapping) -> dict[str, float | None]:
+    """The metrics of a report by name, without intervals; plain numbers stay what they are.
+
+    >>> overall_values({"overall": {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}}})
+    {'accuracy': 0.5}
+    """
+    return {
+        name: metric["value"] if isinstance(metric, Mapping) else metric
+        for name, metric in report.get("overall", report).items()
+    }
 
 
 def _report(statistics_of, count, lengths, num_bootstrap, confidence, seed) -> dict:
@@ -208,11 +223,13 @@ class _SortedRows:
         return _divide((positive * below).sum(1), positive.sum(1) * negative.sum(1))
 
 
-def _regression_statistics(guesses: np.ndarray, truth: np.ndarray, tolerance: float) -> Statistics:
+def _regression_statistics(
+    guesses: np.ndarray, truth: np.ndarray, tolerance: float | None
+) -> Statistics:
     error = np.abs(guesses - truth)
     # spread around the mean of a draw from sums: centred first, so that nothing cancels
     centred = truth - truth.mean()
-    terms = np.stack([error**2, error, error < tolerance, centred, centred**2], 1)
+    terms = np.stack([error**2, error, error < (tolerance or 0), centred, centred**2], 1)
     is_constant = (truth == truth[0]).all()
 
     def statistics(weights: np.ndarray) -> dict[str, np.ndarray]:
@@ -221,7 +238,8 @@ def _regression_statistics(guesses: np.ndarray, truth: np.ndarray, tolerance: fl
         # a draw of one value again and again leaves nothing but rounding
         spread[spread < 1e-12 * square] = 0
         r2 = 1 - _divide(mse, spread)
-        return {"mse": mse, "mae": mae, "r2": r2, "within_tolerance": within}
+        metrics = {"mse": mse, "rmse": np.sqrt(mse), "mae": mae, "r2": r2}
+        return metrics if tolerance is None else metrics | {"within_tolerance": within}
 
     return statistics
 

@@ -128,6 +128,11 @@ class MixerConfig(PreTrainedConfig):
         length = self.max_position_embeddings if self.pooling == "flat" else 1
         return length * self.hidden_size
 
+    @property
+    def main_input(self) -> str:
+        """Name of the argument that the model reads."""
+        return "input_ids" if self.input_features is None else "input_values"
+
     def skipped_length(self, index: int) -> int:
         """Block `index` acts only on sequences longer than this."""
         return 0
@@ -186,12 +191,12 @@ class MixerConfig(PreTrainedConfig):
                 "or no, 'regression' for a number."
             )
         is_out = self.pad_token_id is not None and self.pad_token_id >= self.vocab_size
-        if is_out and self.input_features is None:
+        if is_out and self.main_input == "input_ids":
             raise ValueError(
                 f"pad_token_id must be below vocab_size={self.vocab_size}, got {self.pad_token_id}."
             )
-        if self.tie_word_embeddings and self.input_features is not None:
+        if self.tie_word_embeddings and self.main_input != "input_ids":
             raise ValueError(
-                "tie_word_embeddings needs token input, but input_features is set: "
+                f"tie_word_embeddings needs token input, but the model reads {self.main_input}: "
                 "there is no token embedding to tie to."
             )

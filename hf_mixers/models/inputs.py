@@ -74,7 +74,8 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
         )
     if boundaries is not None:
         _check_boundaries(boundaries, batch.max_length_q, shape, suffix)
-        return Boundaries(shape, content.device, cu_seq_lens=boundaries.to(content.device).long())
+        boundaries = boundaries.to(content.device).long()
+        return Boundaries(shape, content.device, cu_seq_lens=boundaries, longest=batch.max_length_q)
     if batch.max_length_q is not None:
         raise ValueError(
             f"max_length_q{suffix} describes flat input: pass it together with "
@@ -128,8 +129,12 @@ def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -
                 f"This model reads input_values of {config.input_features} features "
                 f"(config.input_features), got {name}."
             )
+        if config.main_input != "input_ids":
+            raise ValueError(f"This model reads {config.main_input}, got {name}.")
         check_ids(name, content, config.vocab_size, " (config.vocab_size)")
         return
+    if kind == "input_values" and config.main_input not in ("input_ids", "input_values"):
+        raise ValueError(f"This model reads {config.main_input}, got {name}.")
     if kind == "input_values" and width is None:
         raise ValueError(
             f"This model reads input_ids, got {name}: build it with "

@@ -16,7 +16,15 @@ from .stack import MixerStack, is_plain
 
 logger = logging.get_logger(__name__)
 
-POOLERS = {"mean": segment_mean, "max": segment_max, "first": segment_first, "cls": segment_first}
+POOLERS = {"mean": segment_mean, "max": segment_max, "first": segment_first}
+
+# the module that embeds each kind of input
+EMBEDDINGS = {
+    "input_ids": "embed_tokens",
+    "input_values": "embed_values",
+    "pixel_values": "embed_patches",
+    "numeric_values": "embed_columns",
+}
 
 
 class Encoded(NamedTuple):
@@ -24,8 +32,7 @@ class Encoded(NamedTuple):
 
     hidden: Tensor  # (T, D) token outputs in pack order
     pack: Pack
-    mixed: Tensor  # the same with the rows of CLS tokens, if the model adds them
-    mixed_pack: Pack
+    cls: Tensor | None  # (B, D) outputs of the CLS tokens, if the model adds them
     config: MixerConfig
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
     hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
@@ -36,11 +43,13 @@ class Encoded(NamedTuple):
         It is `(B, config.pooled_size)`.
         """
         pooling, length = self.config.pooling, self.config.max_position_embeddings
-        if pooling == "flat":
-            pooled = segment_flat(self.mixed, self.mixed_pack, length)
+        if pooling == "cls":
+            pooled = self.cls
+        elif pooling == "flat":
+            pooled = segment_flat(self.hidden, self.pack, length)
         else:
-            pooled = POOLERS[pooling](self.mixed, self.mixed_pack)
-        return self.mixed_pack.restore(pooled).to(self.mixed.dtype)
+            pooled = POOLERS[pooling](self.hidden, self.pack)
+        return self.pack.restore(pooled).to(self.hidden.dtype)
 
     def unpack(self, rows: Tensor) -> list[Tensor]:
         """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch that went in."""
@@ -62,8 +71,7 @@ class MixerPreTrainedModel(PreTrainedModel):
         # settings may have been changed since the config checked them
         config.validate()
         super().__init__(config)
-        if config.input_features is not None:
-            self.main_input_name = "input_values"
+        self.main_input_name = config.main_input
 
     @property
     def dummy_inputs(self) -> dict[str, Tensor]:
@@ -75,8 +83,10 @@ class MixerPreTrainedModel(PreTrainedModel):
         return {"input_values": torch.zeros(shape, device=self.device, dtype=self.dtype)}
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs):
-        if self.config.input_features is not None:
-            raise ValueError("This model reads input_values: it has no token embeddings to resize.")
+        if self.config.main_input != "input_ids":
+            raise ValueError(
+                f"This model reads {self.config.main_input}: it has no token embeddings to resize."
+            )
         return super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
 
     @torch.no_grad()
@@ -109,14 +119,10 @@ class MixerModel(MixerPreTrainedModel):
     def __init__(self, config: MixerConfig):
         super().__init__(config)
         width = config.hidden_size
-        if config.input_features is None:
-            self.embed_tokens = nn.Embedding(config.vocab_size, width, config.pad_token_id)
-        else:
-            self.embed_values = nn.Linear(config.input_features, width)
+        self.set_input_embeddings(self.make_embedding(config))
         if config.position_embedding_type == "absolute":
             self.embed_positions = nn.Embedding(config.max_position_embeddings, width)
-        if config.pooling == "cls":
-            self.embed_cls = nn.Embedding(1, width)
+        self.add_prefix(config)
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.layers = self.stack_class(config)(
             config, (self.make_layer(config, index) for index in range(config.num_hidden_layers))
@@ -129,9 +135,33 @@ class MixerModel(MixerPreTrainedModel):
         raise NotImplementedError
 
     @staticmethod
+    def make_embedding(config: MixerConfig) -> nn.Module:
+        """What turns the argument `config.main_input` into vectors."""
+        if config.input_features is None:
+            return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        return nn.Linear(config.input_features, config.hidden_size)
+
+    @staticmethod
     def stack_class(config: MixerConfig) -> type[MixerStack]:
         """How the blocks are joined."""
         return MixerStack
+
+    def read(
+        self, batches: tuple[SequenceBatch, ...], extras: dict
+    ) -> tuple[tuple[SequenceBatch, ...], dict]:
+        """Batches and what else the caller gave, of which a family may make batches."""
+        return batches, extras
+
+    def add_prefix(self, config: MixerConfig) -> None:
+        """Create what `prefix` gives."""
+        if config.pooling == "cls":
+            self.embed_cls = nn.Embedding(1, config.hidden_size)
+
+    def prefix(self, device: torch.device) -> Tensor | None:
+        """Learned rows `(n, D)` for the front of every sequence; a CLS token is the last one."""
+        if self.config.pooling != "cls":
+            return None
+        return self.embed_cls(torch.zeros(1, dtype=torch.long, device=device))
 
     def enter(self, content: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
         """What the first block gets, then what every block reads besides it.
@@ -142,13 +172,10 @@ class MixerModel(MixerPreTrainedModel):
         return (self.embedding_dropout(hidden),)
 
     def get_input_embeddings(self) -> nn.Module:
-        return self.embed_tokens if self.config.input_features is None else self.embed_values
+        return getattr(self, EMBEDDINGS[self.config.main_input])
 
     def set_input_embeddings(self, value: nn.Module):
-        if self.config.input_features is None:
-            self.embed_tokens = value
-        else:
-            self.embed_values = value
+        setattr(self, EMBEDDINGS[self.config.main_input], value)
 
     @can_return_tuple
     def forward(
@@ -180,6 +207,7 @@ class MixerModel(MixerPreTrainedModel):
         self, batches: tuple[SequenceBatch, ...], output_hidden_states: bool | None, extras: dict
     ) -> Encoded:
         """All sequences of all batches through the trunk in one pack."""
+        batches, extras = self.read(batches, extras)
         check_extras(extras, batches)
         boundaries = check_batches(batches, self.config)
         for batch in batches:
@@ -189,16 +217,17 @@ class MixerModel(MixerPreTrainedModel):
         self._check_lengths(pack)
         hidden, *beside = self.enter(*self._embed(batches, pack))
 
-        mixed, token_rows = pack, None
-        if self.config.pooling == "cls":
-            mixed, token_rows, cls_rows = pack.with_prefix()
-            cls = self.embed_cls(torch.zeros_like(cls_rows)).to(hidden.dtype)
+        mixed, token_rows, cls = pack, None, None
+        prefix = self.prefix(hidden.device)
+        if prefix is not None:
+            mixed, token_rows, prefix_rows = pack.with_prefix(prefix.shape[0])
+            first_rows = prefix.to(hidden.dtype).repeat(pack.num_sequences, 1)
 
-            def add_cls(tokens: Tensor) -> Tensor:
+            def add_prefix(tokens: Tensor) -> Tensor:
                 rows = tokens.new_empty(mixed.num_rows, tokens.shape[1])
-                return rows.index_copy(0, token_rows, tokens).index_copy(0, cls_rows, cls)
+                return rows.index_copy(0, token_rows, tokens).index_copy(0, prefix_rows, first_rows)
 
-            hidden, *beside = (add_cls(tokens) for tokens in (hidden, *beside))
+            hidden, *beside = (add_prefix(tokens) for tokens in (hidden, *beside))
 
         shapes = [batch.shape for batch in boundaries]
         if output_hidden_states is None:
@@ -209,8 +238,10 @@ class MixerModel(MixerPreTrainedModel):
         hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
+        if self.config.pooling == "cls":
+            cls = hidden.index_select(0, mixed.starts + (prefix.shape[0] - 1))
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
-        return Encoded(tokens, pack, hidden, mixed, self.config, shapes, recorded)
+        return Encoded(tokens, pack, cls, self.config, shapes, recorded)
 
     def _embed(
         self, batches: tuple[SequenceBatch, ...], pack: Pack

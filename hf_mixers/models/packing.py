@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,12 +25,14 @@ class Boundaries:
     """How the tokens of `num_rows` caller rows (a flattened `(B, L)`) divide into sequences.
 
     At most one of `mask` `(B, L)` and `cu_seq_lens` `(B + 1,)` is set; neither means full rows.
+    `longest` is what the caller says about the lengths of a flat batch.
     """
 
     shape: tuple[int, int]
     device: torch.device
     mask: Tensor | None = None
     cu_seq_lens: Tensor | None = None
+    longest: int | None = None
 
     @property
     def num_rows(self) -> int:
@@ -42,6 +45,14 @@ class Boundaries:
         if self.cu_seq_lens is not None:
             return self.cu_seq_lens.diff()
         return torch.full((self.shape[0],), self.shape[1], device=self.device)
+
+
+class Rectangle(NamedTuple):
+    """Sequences of a static pack that came together: how many, and the most rows that one has."""
+
+    count: int
+    width: int
+    is_laid_out: bool  # every sequence has `width` rows, its tokens first
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,7 @@ class Pack:
     order: Tensor | None = None  # (B,) the caller's place of each sequence; None: the same place
     sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
     valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
+    rectangles: tuple[Rectangle, ...] | None = None  # static layout: its batches
     # what operations have worked out about this pack and its device, for the next block to find
     notes: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -132,6 +144,8 @@ class Pack:
 
         Ragged: a prefix, with fewer rows. Static: the same rows, fewer of them valid.
         """
+        if length == 0:
+            return self
         if self.sizes is not None:
             count = bisect_left(self.sizes, -length, key=lambda size: -size)
             return self if count == len(self.sizes) else self.first_sequences(count)
@@ -151,30 +165,36 @@ class Pack:
             sizes=self.sizes[:count],
         )
 
-    def with_prefix(self) -> tuple["Pack", Tensor, Tensor]:
-        """This pack with one more row in front of every sequence, and where things went.
+    def with_prefix(self, count: int = 1) -> tuple["Pack", Tensor, Tensor]:
+        """This pack with `count` more rows in front of every sequence, and where things went.
 
-        Returns the pack, the new rows of the old rows `(T,)` and the rows of the prefixes `(B,)`.
-        The new pack keeps no way back to the caller's rows: they have no prefix.
+        Returns the pack, the new rows of the old rows `(T,)` and the rows of the prefixes
+        `(B * count,)`. The new pack keeps no way back to the caller's rows: they have no prefix.
         """
-        numbers = torch.arange(self.num_sequences, device=self.lengths.device)
-        token_rows = torch.arange(self.num_rows, device=self.lengths.device) + self.sequence + 1
-        prefix_rows = self.starts + numbers
+        device = self.lengths.device
+        places = torch.arange(count, device=device).repeat(self.num_sequences)
+        numbers = torch.arange(self.num_sequences, device=device)
+        token_rows = torch.arange(self.num_rows, device=device) + (self.sequence + 1) * count
+        starts = self.starts + numbers * count
+        numbers = numbers.repeat_interleave(count)
+        prefix_rows = starts[numbers] + places
 
         def fill(tokens: Tensor, prefixes: Tensor) -> Tensor:
-            out = tokens.new_empty(self.num_rows + self.num_sequences)
+            out = tokens.new_empty(self.num_rows + self.num_sequences * count)
             return out.index_copy(0, token_rows, tokens).index_copy(0, prefix_rows, prefixes)
 
         pack = Pack(
-            lengths=self.lengths + 1,
-            starts=prefix_rows,
+            lengths=self.lengths + count,
+            starts=starts,
             sequence=fill(self.sequence, numbers),
-            position=fill(self.position + 1, torch.zeros_like(numbers)),
-            row_lengths=fill(self.row_lengths + 1, self.lengths + 1),
-            num_source_rows=self.num_rows + self.num_sequences,
+            position=fill(self.position + count, places),
+            row_lengths=fill(self.row_lengths + count, self.lengths[numbers] + count),
+            num_source_rows=self.num_rows + self.num_sequences * count,
             order=self.order,
-            sizes=None if self.sizes is None else tuple(size + 1 for size in self.sizes),
+            sizes=None if self.sizes is None else tuple(size + count for size in self.sizes),
             valid=None if self.valid is None else fill(self.valid, numbers >= 0),
+            rectangles=self.rectangles
+            and tuple(r._replace(width=r.width + count) for r in self.rectangles),
         )
         return pack, token_rows, prefix_rows
 
@@ -229,6 +249,7 @@ def pack_ragged(batches: Sequence[Boundaries]) -> Pack:
 def pack_static(batches: Sequence[Boundaries]) -> Pack:
     """The pack with a row for every caller row: a sequence's tokens, then its padding."""
     lengths, starts, sequence, position, valid, source = [], [], [], [], [], []
+    rectangles = []
     first_row = first_sequence = 0
     for batch in batches:
         rows = torch.arange(batch.num_rows, device=batch.device)
@@ -236,9 +257,12 @@ def pack_static(batches: Sequence[Boundaries]) -> Pack:
             boundaries = batch.cu_seq_lens.long()
             local_starts = boundaries[:-1]
             number = torch.searchsorted(boundaries[1:].contiguous(), rows, right=True)
+            width = batch.num_rows if batch.longest is None else batch.longest
+            rectangles.append(Rectangle(local_starts.shape[0], width, is_laid_out=False))
         else:
             local_starts = torch.arange(batch.shape[0], device=batch.device) * batch.shape[1]
             number = rows // batch.shape[1]
+            rectangles.append(Rectangle(*batch.shape, is_laid_out=True))
         place = rows - local_starts[number]
         local_lengths = batch.lengths()
         origin = rows
@@ -272,6 +296,7 @@ def pack_static(batches: Sequence[Boundaries]) -> Pack:
         num_source_rows=first_row,
         source=torch.cat(source) if masked else None,
         valid=torch.cat(valid) if masked else None,
+        rectangles=tuple(rectangles),
     )
 
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 
 from ..sequences import load_sequences
+from ..time_series import load_time_series
 
 FOLDER = Path(__file__).parent
 
@@ -16,8 +17,22 @@ def load_embedded(name: str = "clostridium_mycoplasma") -> Dataset:
     >>> len(genes), genes.features["label"].names
     (9617, ['Clostridium', 'Mycoplasma'])
     """
-    path = FOLDER / f"{name}.parquet"
+    return load_sequences(_find(name, ".parquet"), label_column="genus")
+
+
+def load_embedded_series(name: str = "japanese_vowels") -> DatasetDict:
+    """Labelled time series that come with the package, in their official parts.
+
+    >>> vowels = load_embedded_series()
+    >>> {part: len(rows) for part, rows in vowels.items()}
+    {'train': 270, 'test': 370}
+    """
+    return load_time_series(_find(name, ".npz"))
+
+
+def _find(name: str, ending: str) -> Path:
+    path = FOLDER / f"{name}{ending}"
     if not path.exists():
-        names = ", ".join(sorted(file.stem for file in FOLDER.glob("*.parquet")))
+        names = ", ".join(sorted(file.stem for file in FOLDER.glob(f"*{ending}")))
         raise ValueError(f"The package comes with {names}, got {name!r}.")
-    return load_sequences(path, label_column="genus")
+    return path

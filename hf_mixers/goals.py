@@ -1,0 +1,82 @@
+"""What a supervised model is to predict, and how its answers are scored, written and drawn."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.special import softmax
+
+from .metrics import classification_report, regression_report
+from .plots import plot_by_length, plot_confusion, plot_scatter
+
+
+class Classes:
+    """The goal of a classifier: one of several classes."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = list(names)
+
+    def config_fields(self) -> dict:
+        """What the config of a model must say."""
+        return {
+            "id2label": dict(enumerate(self.names)),
+            "label2id": {name: number for number, name in enumerate(self.names)},
+            "problem_type": "single_label_classification",
+        }
+
+    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
+        return classification_report(outputs, labels, lengths, class_names=self.names, **options)
+
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+        """What is written about every row, given logits."""
+        scores = softmax(outputs, axis=-1).round(6)
+        columns = {"label": [self.names[label] for label in labels]}
+        return columns | {f"score_{n}": scores[:, i] for i, n in enumerate(self.names)}
+
+    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
+        """Pictures of the results, by name."""
+        plot_confusion(reports["model"], folder / "confusion.png")
+        lengths = {
+            (part["min_length"], part["max_length"]) for part in reports["model"]["by_length"]
+        }
+        if len(lengths) < 2:
+            return ["confusion.png"]
+        plot_by_length(reports, folder / "by_length.png", metric="accuracy")
+        return ["confusion.png", "by_length.png"]
+
+
+class Amount:
+    """The goal of a regression: a number, which models see standardised.
+
+    Args:
+        mean, std: Of the target in the training part; results are in the target's own units.
+    """
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0):
+        self.mean, self.std = mean, std
+
+    def config_fields(self) -> dict:
+        return {"num_labels": 1, "problem_type": "regression"}
+
+    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
+        report = regression_report(
+            self._unscale(outputs), self._unscale(labels), lengths, tolerance=None, **options
+        )
+        rmse = report["overall"]["rmse"]
+        report["overall"]["rmse_standardized"] = {
+            name: None if value is None else value / self.std for name, value in rmse.items()
+        }
+        return report
+
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+        return {"target": self._unscale(labels), "prediction": self._unscale(outputs)}
+
+    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
+        plot_scatter(self._unscale(outputs), self._unscale(labels), folder / "scatter.png")
+        return ["scatter.png"]
+
+    def _unscale(self, values: np.ndarray) -> np.ndarray:
+        return np.ravel(values).astype(np.float64) * self.std + self.mean
+
+
+Goal = Classes | Amount
