@@ -67,6 +67,15 @@ for order in ("rotate_mix", "mix_rotate"):
             *("--num_train_epochs", "1", "--train_token_budget", "8192"),
         )
 
+# what helps where species are new, judged on the validation part
+EXPERIMENTS["choice_token_dropout"] = finetune(
+    MEDIUM | {"rotation": "alternating"},
+    *("--report_on", "validation", "--baselines", "none"),
+    *("--split_column", "split_species", "--token_dropout", "0.15"),
+    *("--num_train_epochs", "4", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+    *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+)
+
 # the embedded genes: parts drawn at random, and parts that share no species
 for split, column in (("random", "split"), ("species", "split_species")):
     EXPERIMENTS[f"genes_{split}"] = finetune(

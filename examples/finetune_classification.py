@@ -41,6 +41,7 @@ from hf_mixers.baselines import KmerLogisticRegression, SmallCnn
 from hf_mixers.data import (
     FlatCollator,
     StrandCollator,
+    TokenDropoutCollator,
     balanced_class_weights,
     describe_classes,
     filter_lengths,
@@ -116,6 +117,10 @@ class DataOptions:
     reverse_complement: bool = field(
         default=False, metadata={"help": "Show half of the training sequences as the other strand."}
     )
+    token_dropout: float = field(
+        default=0.0,
+        metadata={"help": "Share of the bases hidden in training, anew in every epoch."},
+    )
     score_column: str | None = field(
         default=None, metadata={"help": "Score only test rows where this column is false."}
     )
@@ -159,6 +164,9 @@ def main(arguments: list[str] | None = None) -> dict:
         tokens = fix_lengths(tokens, model.config.max_position_embeddings, tokenizer.pad_token_id)
 
     collator = FlatCollator()
+    if data_options.token_dropout:
+        share = data_options.token_dropout
+        collator = TokenDropoutCollator(collator, tokenizer, share, seed=training.seed)
     if data_options.reverse_complement:
         if model.config.pooling == "flat":
             raise SystemExit("--reverse_complement would move the padding of flat pooling.")

@@ -1,8 +1,9 @@
 """Data: sequences, splits, batches."""
 
+from .augment import StrandCollator, TokenDropoutCollator
 from .batching import TokenBudgetBatchSampler
 from .classes import balanced_class_weights, describe_classes, format_classes
-from .collators import FlatCollator, MaskedLMCollator, PaddedCollator, StrandCollator
+from .collators import FlatCollator, MaskedLMCollator, PaddedCollator
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
@@ -37,6 +38,7 @@ __all__ = [
     "StrandCollator",
     "TableEncoder",
     "TokenBudgetBatchSampler",
+    "TokenDropoutCollator",
     "adding_problem",
     "balanced_class_weights",
     "describe_classes",

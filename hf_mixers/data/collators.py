@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from ..models.dna import reverse_complement
-
 # what is as long as a sequence; the second sequence of a pair has the suffix _2
 _CONTENTS = ("input_ids", "input_values", "inputs_embeds")
 
@@ -171,41 +169,6 @@ class MaskedLMCollator:
         hidden = torch.where(fate < 0.9, hidden, ids)
         labels = torch.where(chosen, ids, -100)
         return {**batch, "input_ids": torch.where(chosen, hidden, ids), "labels": labels}
-
-
-class StrandCollator:
-    """Another collator's batches with some sequences of DNA read from the other strand.
-
-    The choice depends on `seed`, epoch and content, as in `MaskedLMCollator`. `MixerTrainer`
-    evaluates with the plain collator inside; the stock `Trainer` knows one collator only.
-
-    Args:
-        collator: Makes the batches.
-        probability: Share of sequences to turn around.
-    """
-
-    def __init__(self, collator: SequenceCollator, probability: float = 0.5, seed: int = 0):
-        if not 0 <= probability <= 1:
-            raise ValueError(f"probability must lie in [0, 1], got {probability}.")
-        self.collator, self.probability, self.seed = collator, probability, seed
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def for_evaluation(self) -> SequenceCollator:
-        """The collator that leaves sequences as they are."""
-        return self.collator
-
-    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
-        return self.collator([self._turn(example) for example in examples])
-
-    def _turn(self, example: Example) -> Example:
-        ids = np.asarray(example["input_ids"])
-        chance = generator_for(self.seed, self.epoch, ids).random()
-        if chance >= self.probability:
-            return example
-        return {**example, "input_ids": reverse_complement(ids)}
 
 
 def generator_for(seed: int, epoch: int, content: np.ndarray) -> np.random.Generator:

@@ -9,14 +9,12 @@ from hf_mixers import (
     ChordMixerConfig,
     ChordMixerForMaskedLM,
     DnaTokenizer,
-    reverse_complement,
 )
 from hf_mixers import ChordMixerForSequencePairClassification as PairModel
 from hf_mixers.data.collators import (
     FlatCollator,
     MaskedLMCollator,
     PaddedCollator,
-    StrandCollator,
 )
 
 COLLATORS = [PaddedCollator(), PaddedCollator(padding_side="left"), FlatCollator()]
@@ -161,22 +159,3 @@ def test_impossible_masking_is_refused():
     tokenizer.mask_token = None
     with pytest.raises(ValueError, match="DnaTokenizer has no mask token"):
         MaskedLMCollator(FlatCollator(), tokenizer)
-
-
-def test_strands_are_turned_by_chance_anew_in_each_epoch_and_never_for_evaluation():
-    batch = examples(*[30] * 200)
-    plain = FlatCollator()(batch)["input_ids"].view(200, 30)
-    collator = StrandCollator(FlatCollator())
-
-    def turned(epoch):
-        collator.set_epoch(epoch)
-        ids = collator(batch)["input_ids"].view(200, 30)
-        changed = (ids != plain).any(1)
-        assert torch.equal(ids[changed], reverse_complement(plain[changed]))
-        return changed
-
-    first = turned(0)
-    assert first.float().mean() == pytest.approx(0.5, abs=0.1)
-    assert torch.equal(first, turned(0))
-    assert not torch.equal(first, turned(1))
-    assert collator.for_evaluation() is collator.collator
