@@ -187,12 +187,15 @@ def test_own_data_are_read_split_and_scored(tmp_path, quiet):
             '{"track_size": 4, "intermediate_size": 16, "pre_norm": "layer"}',
             "--reverse_complement",
             "true",
+            "--token_dropout",
+            "0.1",
             "--train_token_budget",
             "512",
         ]
     )
     assert results["test"]["model"]["overall"]["accuracy"]["value"] > 0.9
     assert results["test"]["model"]["count"] == 18
+    assert results["options"]["DataOptions"]["token_dropout"] == 0.1
 
 
 def test_settings_that_are_no_json_are_refused_in_one_sentence(tmp_path, quiet):
