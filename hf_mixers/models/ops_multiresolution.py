@@ -92,7 +92,8 @@ def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
     offset = torch.minimum(place, torch.full_like(place, num_prefix)) + behind
     most = torch.where(place < num_prefix, 1, scale)
     sizes = (pack.lengths[sequence] - offset).clamp(min=0).minimum(most)
-    behind = (pack.position - num_prefix).clamp(min=0) // scale
+    # divided before it is clamped: inductor fails on the other order
+    behind = ((pack.position - num_prefix) // scale).clamp(min=0)
     inside = torch.minimum(pack.position, torch.full_like(pack.position, num_prefix)) + behind
     # padding of a static pack may lie beyond the groups of its sequence
     group = (base[pack.sequence] + inside).clamp(max=first_row - 1)
