@@ -55,7 +55,7 @@ def test_variants_compile(row):
     for name, changes in row.variants.items():
         # one graph is kept per variant, and there is a limit to them
         torch.compiler.reset()
-        model = row.build(pooling="max", **{**SMALL, **changes})
+        model = row.build(**{"pooling": "max", **SMALL, **changes})
         compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
         # learned positions end at the built length, other models go on
         longest = 16 if model.config.position_embedding_type == "absolute" else 20

@@ -344,8 +344,14 @@ def test_attention_of_every_kind_drops_out_in_training_only():
     ("changes", "message"),
     [
         ({"num_attention_heads": 3}, "must divide hidden_size=16, got 3"),
-        ({"num_attention_heads": 16, "head_scales": None}, "head_scales must be given for num_attention_heads=16"),
-        ({"num_attention_heads": 4}, r"one number of at least 1 for each of the 4 heads, got \[1, 2"),
+        (
+            {"num_attention_heads": 16, "head_scales": None},
+            "head_scales must be given for num_attention_heads=16",
+        ),
+        (
+            {"num_attention_heads": 4},
+            r"one number of at least 1 for each of the 4 heads, got \[1, 2",
+        ),
         ({"key_scales": [1, 2, 0, 1]}, "key_scales must hold one number of at least 1"),
         ({"attention_type": "fmm", "key_scales": [1, 1]}, "a near field needs one scale"),
         ({"attention_type": "luna", "num_prefix_tokens": 1}, "must be at least 3, the rows of mem"),

@@ -201,12 +201,12 @@ def test_neighbours_are_those_of_the_band():
 
 def test_random_features_approximate_softmax_and_do_not_see_padding():
     torch.manual_seed(0)
-    q, k, v = 0.5 * torch.randn(3, 1, 1, 12, 8, dtype=torch.float64).unbind()
+    q, k, v = (0.5 * torch.randn(3, 1, 1, 12, 8, dtype=torch.float64)).unbind()
     expected = reference.softmax_attention(q[0, 0], k[0, 0], v[0, 0])
     errors = []
     for count in (64, 4096):
         directions = draw_directions(count, 8, seed=1)[None].double()
-        fq, fk = random_query_features(q, directions, "exp"), None
+        fq = random_query_features(q, directions, "exp")
         fk = random_key_features(k, directions, "exp", None)
         errors.append((linear_attention(fq, fk, v, None)[0, 0] - expected).norm().item())
     assert errors[1] < errors[0] / 2

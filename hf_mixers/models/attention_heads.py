@@ -99,9 +99,9 @@ class SoftmaxHeads(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
+        # exporters take sdpa apart, and ask which stride is larger, for any number of groups
+        name = "eager" if torch.compiler.is_exporting() else self.config._attn_implementation
+        attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
         return attention(
             self, query, key, value, mask, scaling=self.scaling, dropout=dropout, is_causal=False

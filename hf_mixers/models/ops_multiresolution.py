@@ -81,10 +81,10 @@ def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
     sequence, place, base = [], [], []
     first_sequence = first_row = 0
     for count, width, _ in blocks:
-        rows = torch.arange(count * width, device=device)
-        sequence.append(rows // width + first_sequence)
-        place.append(rows % width)
-        base.append(torch.arange(count, device=device) * width + first_row)
+        numbers, places = torch.arange(count, device=device), torch.arange(width, device=device)
+        sequence.append((numbers[:, None] + first_sequence + 0 * places).flatten())
+        place.append((places + 0 * numbers[:, None]).flatten())
+        base.append(numbers * width + first_row)
         first_sequence, first_row = first_sequence + count, first_row + count * width
     sequence, place, base = torch.cat(sequence), torch.cat(place), torch.cat(base)
 
@@ -92,7 +92,8 @@ def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
     offset = torch.minimum(place, torch.full_like(place, num_prefix)) + behind
     most = torch.where(place < num_prefix, 1, scale)
     sizes = (pack.lengths[sequence] - offset).clamp(min=0).minimum(most)
-    behind = (pack.position - num_prefix).clamp(min=0) // scale
+    # divided before it is clamped: inductor fails on the other order
+    behind = ((pack.position - num_prefix) // scale).clamp(min=0)
     inside = torch.minimum(pack.position, torch.full_like(pack.position, num_prefix)) + behind
     # padding of a static pack may lie beyond the groups of its sequence
     group = (base[pack.sequence] + inside).clamp(max=first_row - 1)
@@ -111,6 +112,13 @@ def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
 def _find_blocks(pack: Pack, scale: int, num_prefix: int) -> tuple[list[Block], bool]:
     """Blocks of sequences next to each other, and whether they are as long as their blocks."""
     if pack.rectangles is not None:
+        if scale > 1 and torch.compiler.is_exporting():
+            # exporters ask too much about a number of groups that depends on the length
+            blocks = [
+                Block(r.count, r.width // scale + num_prefix + 2, is_full=False)
+                for r in pack.rectangles
+            ]
+            return blocks, False
         blocks = [
             Block(
                 r.count,
