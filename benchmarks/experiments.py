@@ -130,6 +130,17 @@ EXPERIMENTS["mlm_genomes"] = pretrain(
     *("--num_windows", "26000", "--num_train_epochs", "4", "--num_eval_windows", "500"),
 )
 
+# all labels, from that model
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genes_pretrained_{split}"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/mlm_genomes", "--split_column", column),
+            *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--warmup_steps", "0.1"),
+            *("--weight_decay", "0.01", "--train_token_budget", "8192", "--baselines", "kmer"),
+        ),
+    )
+
 # few labels: from that model, and from scratch with the same settings
 for seed in ("1", "2", "3"):
     few = (

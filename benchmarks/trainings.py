@@ -12,10 +12,18 @@ Record = dict
 CLASSIFIERS = {
     "genes_random": "two genera, genes drawn at random",
     "genes_species": "two genera, no species in two parts",
+    "genes_pretrained_random": "two genera, genes drawn at random; pre-trained on genomes",
+    "genes_pretrained_species": "two genera, no species in two parts; pre-trained on genomes",
     "genus12_random": "twelve genera, genes drawn at random",
     "genus12_species": "twelve genera, no species in two parts",
     "contigs5": "contigs of five species, 100 to 518,565 bases",
 }
+# compared on the validation part of genes of new species
+CHOICES = {
+    "genes_species": "as above",
+    "choice_token_dropout": "alternating rotation, 15% of the bases hidden",
+}
+ROTATIONS = ("forward", "alternating")
 ADDING = {"adding_200": "200", "adding_1000": "1,000"}
 ORDERS = ("rotate_mix", "mix_rotate")
 NORMS = ("none", "layer", "batch", "group")
@@ -26,7 +34,7 @@ def make_trainings_section(folder: Path) -> str:
     """What the README says about the trainings that are recorded in a folder."""
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     records = {name: record for name, record in records.items() if "script" in record}
-    makers = (_classifiers, _few_labels, _language_models, _adding, _blocks)
+    makers = (_classifiers, _few_labels, _language_models, _adding, _blocks, _rotations, _choices)
     parts = [part for make in makers if (part := make(records))]
     return "\n".join(parts) if parts else "Not run yet.\n"
 
@@ -62,11 +70,10 @@ def _few_labels(records: dict[str, Record]) -> str | None:
 def _language_models(records: dict[str, Record]) -> str | None:
     if (record := records.get("mlm_genomes")) is None:
         return None
-    rows = [
-        [name.replace("model", "ChordMixer"), f"{one['accuracy']:.3f}", f"{one['perplexity']:.3f}"]
-        for name, one in record["test"].items()
-    ]
     header = ["masked bases of a genome held out", "accuracy", "perplexity"]
+    rows = [
+        _guesses(name.replace("model", "ChordMixer"), one) for name, one in record["test"].items()
+    ]
     return f"{make_table(header, rows)}\nTraining: {_effort(record)}.\n"
 
 
@@ -89,6 +96,30 @@ def _blocks(records: dict[str, Record]) -> str | None:
             rows.append([f"`{order}`", *(score or "" for score in scores)])
     header = ["blocks, one epoch, validation part: accuracy, ROC-AUC", *NORMS]
     return make_table(header, rows) if rows else None
+
+
+def _rotations(records: dict[str, Record]) -> str | None:
+    found = {kind: records.get(f"rotation_{kind}") for kind in ROTATIONS}
+    rows = [
+        _guesses(f"`{kind}`", record["test"]["model"]) for kind, record in found.items() if record
+    ]
+    header = ["rotation, masked bases of another genome, one epoch", "accuracy", "perplexity"]
+    return make_table(header, rows) if rows else None
+
+
+def _choices(records: dict[str, Record]) -> str | None:
+    rows = []
+    for name, title in CHOICES.items():
+        if name in records:
+            seen = [entry for entry in records[name]["history"] if "eval_roc_auc" in entry]
+            best = max(seen, key=lambda entry: entry["eval_balanced_accuracy"])
+            rows.append([title, *(f"{best[f'eval_{score}']:.3f}" for score in _SCORES)])
+    header = ["two genera, new species, validation part", "accuracy", "ROC-AUC"]
+    return make_table(header, rows) if len(rows) > 1 else None
+
+
+def _guesses(name: str, report: Record) -> list[str]:
+    return [name, f"{report['accuracy']:.3f}", f"{report['perplexity']:.3f}"]
 
 
 _SCORES = ("accuracy", "roc_auc")

@@ -39,6 +39,14 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
     write(tmp_path, "adding_200", test=adding)
     write(tmp_path, "blocks_mix_rotate_layer", validation={"model": good})
+    write(tmp_path, "rotation_alternating", test={"model": model, "Markov": markov})
+    for name, accuracy in (("genes_species", 0.9), ("choice_token_dropout", 0.8)):
+        scores = {"eval_accuracy": accuracy, "eval_roc_auc": 0.96}
+        history = [
+            {"epoch": 1.0, **scores, "eval_balanced_accuracy": 0.8},
+            {"epoch": 2.0, **scores, "eval_accuracy": 0.1, "eval_balanced_accuracy": 0.7},
+        ]
+        write(tmp_path, name, test={"model": fair}, history=history)
 
     lines = make_trainings_section(tmp_path).splitlines()
     effort = "1.24 M parameters, 1.5 epochs, 2 minutes on one core"
@@ -51,6 +59,9 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         "| Markov | 0.375 | 3.600 |",
         f"| 200 | {effort} | 99.5% | 10.0% |",
         "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
+        "| `alternating` | 0.400 | 3.500 |",
+        "| as above | 0.900 | 0.960 |",
+        "| alternating rotation, 15% of the bases hidden | 0.800 | 0.960 |",
     ):
         assert line in lines
     assert not any("pre-trained on" in line for line in lines)
