@@ -20,7 +20,7 @@ CLASSIFIERS = {
 }
 # compared on the validation part of genes of new species
 CHOICES = {
-    "genes_species": "as above",
+    "genes_species": "the model of the first table",
     "choice_token_dropout": "alternating rotation, 15% of the bases hidden",
 }
 ROTATIONS = ("forward", "alternating")
@@ -50,7 +50,8 @@ def _classifiers(records: dict[str, Record]) -> str | None:
         rows.append([title, _effort(record), *scores])
     header = ["classification, test part: accuracy, ROC-AUC", "training", "ChordMixer"]
     header += ["k-mer regression", "small CNN"]
-    note = "95% bootstrap intervals in the files; of contigs, balanced accuracy.\n"
+    note = "95% bootstrap intervals in the files"
+    note += "; of contigs, balanced accuracy.\n" if "contigs5" in records else ".\n"
     return f"{make_table(header, rows)}\n{note}" if rows else None
 
 

@@ -71,7 +71,7 @@ class ChordMixerConfig(MixerConfig):
         rotation: `"forward"` shifts tracks by 1, 2, 4, 8, ... as in the paper: a token hears those
             after it soon, and those before it only around the end of the sequence. `"alternating"`
             shifts by 1, -2, 4, -8, ...: it hears both sides alike, and everything in as many
-            blocks. Better for masked language modelling.
+            blocks.
         adaptive_depth: A sequence of N tokens passes ceil(log2 N) blocks instead of all.
         pre_norm: Normalisation of the branch of a block: over channels (`"layer"`), over all tokens
             of the batch (`"batch"`), or over the tokens of one sequence (`"group"`).
