@@ -248,6 +248,23 @@ def _links(rows: list[Row]) -> list[Measure]:
     return made
 
 
+def _heads(rows: list[Row]) -> list[Measure]:
+    made = []
+    for dropout, kind in ((0.0, "scores never held"), (0.1, "dropout, scores held")):
+        pair = [{"network": name, "dropout": dropout} for name in ("mrsformer", "one scale")]
+        for column, what in (("median_s", "time"), ("peak_mib", "peak memory")):
+            made.append(
+                _measure(
+                    f"heads of a MrsFormer, {_longest(rows):,} tokens, forward and backward, "
+                    f"{kind}: {what} / heads of one scale",
+                    "≤ 0.6",
+                    "0.33",
+                    lambda case=(rows, column, *pair): f"{_ratio(*case):.2f}",
+                )
+            )
+    return made
+
+
 def _tokenizers(rows: list[Row]) -> list[Measure]:
     made = []
     for count, letters in dict.fromkeys((row["sequences"], row["letters"]) for row in rows):
@@ -273,5 +290,6 @@ _MAKERS = (
     ("scaling", _scaling),
     ("throughput", _throughput),
     ("links", _links),
+    ("heads", _heads),
     ("tokenizers", _tokenizers),
 )

@@ -28,13 +28,32 @@ ADDING = {"adding_200": "200", "adding_1000": "1,000"}
 ORDERS = ("rotate_mix", "mix_rotate")
 NORMS = ("none", "layer", "batch", "group")
 FEW = {"few_pretrained": "pre-trained on genomes", "few_scratch": "from scratch"}
+# heads on the vowels, and their accuracy in table 8 of the supplement
+VOWELS = {
+    "plain_softmax": ("softmax, one scale", ""),
+    "mrs_softmax": ("softmax", ""),
+    "mrs_linear": ("linear", "99.46"),
+    "mrs_linformer": ("Linformer", "98.56"),
+    "mrs_performer": ("Performer", "99.01"),
+    "mrs_fmm": ("FMM", "99.64"),
+    "mrs_luna": ("Luna", "99.46"),
+}
+# what heads of several scales cost in quality: task, metric, what to beat
+TWINS = {
+    "california": ("California housing, root mean squared error", "rmse"),
+    "adult": ("Adult, accuracy", "accuracy"),
+    "mnist": ("MNIST, 10,000 digits, accuracy", "accuracy"),
+}
 
 
 def make_trainings_section(folder: Path) -> str:
     """What the README says about the trainings that are recorded in a folder."""
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     records = {name: record for name, record in records.items() if "script" in record}
-    makers = (_classifiers, _few_labels, _language_models, _adding, _blocks, _rotations, _choices)
+    makers = (
+        *(_classifiers, _few_labels, _language_models, _adding, _vowels, _twins),
+        *(_blocks, _rotations, _choices),
+    )
     parts = [part for make in makers if (part := make(records))]
     return "\n".join(parts) if parts else "Not run yet.\n"
 
@@ -57,9 +76,9 @@ def _classifiers(records: dict[str, Record]) -> str | None:
 
 def _few_labels(records: dict[str, Record]) -> str | None:
     rows = []
-    for prefix, title in FEW.items():
-        runs = [record for name, record in records.items() if name.startswith(f"{prefix}_")]
-        if len(runs) > 1:
+    for name, title in FEW.items():
+        if record := records.get(name):
+            runs = record["runs"]
             rows.append([title, str(len(runs)), *(_spread(runs, "model", m) for m in _SCORES)])
     if not rows:
         return None
@@ -86,6 +105,39 @@ def _adding(records: dict[str, Record]) -> str | None:
             rows.append([base, _effort(records[name]), _percent(model), _percent(guess)])
     header = ["adding problem: base length", "training", "within 0.04", "always 0.5"]
     return make_table(header, rows) if rows else None
+
+
+def _vowels(records: dict[str, Record]) -> str | None:
+    found = {name: records.get(f"vowels_{name}") for name in VOWELS}
+    found = {name: record["runs"] for name, record in found.items() if record}
+    rows = []
+    for name, runs in found.items():
+        title, published = VOWELS[name]
+        rows.append([title, str(len(runs)), _percents(runs, "model"), published])
+    for runs in found.values():
+        rows += [[name, str(len(runs)), _percents(runs, name), ""] for name in _baselines(runs)]
+    header = ["JapaneseVowels, heads of a MrsFormer", "seeds", "accuracy in %"]
+    header += ["supplement, table 8"]
+    return make_table(header, rows) if rows else None
+
+
+def _twins(records: dict[str, Record]) -> str | None:
+    rows = []
+    for task, (title, metric) in TWINS.items():
+        mrs, plain = (records.get(f"{task}_{kind}") for kind in ("mrs", "plain"))
+        if mrs and plain:
+            both = [_spread(record["runs"], "model", metric) for record in (mrs, plain)]
+            others = [
+                f"{_spread(mrs['runs'], one, metric)} ({one})" for one in _baselines(mrs["runs"])
+            ]
+            rows.append([title, str(len(mrs["runs"])), *both, ", ".join(others)])
+    header = ["heads of a MrsFormer, test part", "seeds", "several scales", "one scale", "baseline"]
+    return make_table(header, rows) if rows else None
+
+
+def _baselines(runs: list[Record]) -> list[str]:
+    """What stands beside the model."""
+    return [name for name in runs[0]["test"] if name != "model"]
 
 
 def _blocks(records: dict[str, Record]) -> str | None:
@@ -138,8 +190,14 @@ def _percent(report: Record) -> str:
 
 
 def _spread(runs: list[Record], who: str, metric: str) -> str:
+    """Mean and deviation over seeds."""
     values = [run["test"][who]["overall"][metric]["value"] for run in runs]
     return f"{mean(values):.3f} ± {stdev(values):.3f}"
+
+
+def _percents(runs: list[Record], who: str) -> str:
+    values = [100 * run["test"][who]["overall"]["accuracy"]["value"] for run in runs]
+    return f"{mean(values):.2f} ± {stdev(values):.2f}"
 
 
 def _effort(record: Record) -> str:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from benchmarks import experiments
-from benchmarks.experiments import EXPERIMENTS, Experiment, finetune, main
+from benchmarks.catalogue import EXPERIMENTS, Experiment, finetune
+from benchmarks.experiments import main
 
 
 @pytest.fixture
@@ -35,6 +36,24 @@ def test_an_experiment_is_run_once_and_recorded(results, tmp_path, monkeypatch, 
     capfd.readouterr()
     main(["tiny", "--runs", str(runs)])
     assert "nothing to do" in capfd.readouterr().out
+
+
+def test_seeds_are_run_one_by_one_and_not_again(results, tmp_path, monkeypatch):
+    arguments = ("--smoke", "true", "--baseline", "false", "--settings", '{"hidden_size": 16}')
+    monkeypatch.setitem(EXPERIMENTS, "two", Experiment("time_series", arguments, seeds=(3, 4)))
+    runs = tmp_path / "runs"
+    main(["two", "--runs", str(runs)])
+    record = json.loads((results / "two.json").read_text())
+    assert [one["seed"] for one in record["runs"]] == [3, 4]
+    assert record["config"]["hidden_size"] == 16
+    losses = [one["history"][-1]["train_loss"] for one in record["runs"]]
+    assert losses[0] != losses[1], "the seed must reach the script"
+
+    (results / "two.json").unlink()
+    written = (runs / "two" / "seed_3" / "metrics.json").stat().st_mtime_ns
+    main(["two", "--runs", str(runs)])
+    assert (runs / "two" / "seed_3" / "metrics.json").stat().st_mtime_ns == written
+    assert json.loads((results / "two.json").read_text()) == record
 
 
 def test_what_cannot_be_run_is_said(results, monkeypatch):

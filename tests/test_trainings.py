@@ -31,9 +31,13 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     write(tmp_path, "genes_random", test={"model": good, "kmer": fair})
     contigs = overall(accuracy=0.9, balanced_accuracy=0.85, roc_auc=0.98)
     write(tmp_path, "contigs5", test={"model": contigs})
-    for seed, accuracy in (("1", 0.8), ("2", 0.9)):
-        scores = overall(accuracy=accuracy, roc_auc=0.95)
-        write(tmp_path, f"few_scratch_{seed}", test={"model": scores, "kmer": fair})
+    few = [overall(accuracy=accuracy, roc_auc=0.95) for accuracy in (0.8, 0.9)]
+    runs = [{"test": {"model": scores, "kmer": fair}} for scores in few]
+    write(tmp_path, "few_scratch", runs=runs)
+    write(tmp_path, "vowels_mrs_luna", runs=[{"test": {"model": one}} for one in few])
+    write(tmp_path, "vowels_mrs_softmax", runs=[{"test": {"model": good, "ridge": fair}}] * 2)
+    write(tmp_path, "adult_plain", runs=[{"test": {"model": one}} for one in few])
+    write(tmp_path, "adult_mrs", runs=[{"test": {"model": good, "trees": fair}}] * 2)
     model, markov = {"accuracy": 0.4, "perplexity": 3.5}, {"accuracy": 0.375, "perplexity": 3.6}
     write(tmp_path, "mlm_genomes", test={"model": model, "Markov": markov})
     adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
@@ -55,6 +59,10 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         f"| contigs of five species, 100 to 518,565 bases | {effort} | 0.850, 0.980 |  |  |",
         "| from scratch | 2 | 0.850 ± 0.071 | 0.950 ± 0.000 |",
         "| k-mer regression | 2 | 0.910 ± 0.000 | 0.970 ± 0.000 |",
+        "| softmax | 2 | 94.00 ± 0.00 |  |",
+        "| Luna | 2 | 85.00 ± 7.07 | 99.46 |",
+        "| ridge | 2 | 91.00 ± 0.00 |  |",
+        "| Adult, accuracy | 2 | 0.940 ± 0.000 | 0.850 ± 0.071 | 0.910 ± 0.000 (trees) |",
         "| ChordMixer | 0.400 | 3.500 |",
         "| Markov | 0.375 | 3.600 |",
         f"| 200 | {effort} | 99.5% | 10.0% |",

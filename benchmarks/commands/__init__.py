@@ -1,6 +1,6 @@
 """The measuring sub-commands: each has a docstring and `make_groups(options)`."""
 
-from . import blocks, links, memory, mixed, peers, scaling, throughput, tokenizers
+from . import blocks, heads, links, memory, mixed, peers, scaling, throughput, tokenizers
 
 COMMANDS = {
     "blocks": blocks,
@@ -8,6 +8,7 @@ COMMANDS = {
     "mixed": mixed,
     "memory": memory,
     "links": links,
+    "heads": heads,
     "tokenizers": tokenizers,
     "peers": peers,
     "throughput": throughput,

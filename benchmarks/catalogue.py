@@ -1,0 +1,197 @@
+"""Trainings whose results are recorded, by name: which example each calls, and how."""
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One call of an example, or one for each of several seeds.
+
+    In its arguments `{data}` stands for the folder of data sets and `{runs}` for that of models.
+    """
+
+    script: str
+    arguments: tuple[str, ...]
+    seeds: tuple[int, ...] = ()
+
+    @property
+    def needs_data(self) -> bool:
+        return any("{data}" in argument for argument in self.arguments)
+
+    @property
+    def needs(self) -> str | None:
+        """The experiment whose model this one starts from."""
+        starts = [a for a in self.arguments if a.startswith("{runs}/")]
+        return starts[0].removeprefix("{runs}/") if starts else None
+
+
+def finetune(settings: dict, *arguments: str) -> Experiment:
+    return Experiment("finetune_classification", ("--settings", json.dumps(settings), *arguments))
+
+
+# of the models: chosen on validation parts
+SMALL = {"track_size": 8, "intermediate_size": 64}
+MEDIUM = {"track_size": 12, "intermediate_size": 96, "pre_norm": "layer"}
+MEDIUM |= {"block_order": "mix_rotate"}
+
+EXPERIMENTS: dict[str, Experiment] = {}
+
+# which order and norm to choose: everything else equal, judged on the validation part
+for order in ("rotate_mix", "mix_rotate"):
+    for norm in ("none", "layer", "batch", "group"):
+        EXPERIMENTS[f"blocks_{order}_{norm}"] = finetune(
+            SMALL | {"block_order": order, "pre_norm": norm},
+            *("--report_on", "validation", "--baselines", "none"),
+            *("--num_train_epochs", "1", "--train_token_budget", "8192"),
+        )
+
+# what helps where species are new, judged on the validation part
+EXPERIMENTS["choice_token_dropout"] = finetune(
+    MEDIUM | {"rotation": "alternating"},
+    *("--report_on", "validation", "--baselines", "none"),
+    *("--split_column", "split_species", "--token_dropout", "0.15"),
+    *("--num_train_epochs", "4", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+    *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+)
+
+# the embedded genes: parts drawn at random, and parts that share no species
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genes_{split}"] = finetune(
+        MEDIUM,
+        *("--split_column", column),
+        *("--num_train_epochs", "4", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+        *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+    )
+
+# genes of twelve genera
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genus12_{split}"] = finetune(
+        MEDIUM,
+        *("--data", "{data}/dna_genus12/data.parquet"),
+        *("--label_column", "genus", "--split_column", column),
+        *("--num_train_epochs", "5", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+        *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+    )
+
+# contigs of five species, 100 to 518,565 bases; those that lie on a training contig do not count
+EXPERIMENTS["contigs5"] = finetune(
+    {**SMALL, "pre_norm": "layer", "block_order": "mix_rotate"},
+    *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "label"),
+    *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
+    *("--num_train_epochs", "5", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
+    *("--train_token_budget", "65536"),
+)
+
+
+def pretrain(settings: dict, *arguments: str) -> Experiment:
+    """Masked language modelling on bacterial genomes, one of which is held out."""
+    common = (
+        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
+        *("--learning_rate", "4e-3", "--train_token_budget", "8192"),
+    )
+    return Experiment("pretrain_mlm", ("--settings", json.dumps(settings), *common, *arguments))
+
+
+# which rotation to choose, judged on a genome that is not the one held out below
+for rotation in ("forward", "alternating"):
+    EXPERIMENTS[f"rotation_{rotation}"] = pretrain(
+        {**SMALL, "pre_norm": "layer", "block_order": "mix_rotate", "rotation": rotation},
+        *("--held_out", "H_pylori_G27_1"),
+        *("--num_windows", "13000", "--num_train_epochs", "1", "--num_eval_windows", "300"),
+    )
+
+# a genome of two chromosomes is held out
+BOTH_WAYS = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384}
+EXPERIMENTS["mlm_genomes"] = pretrain(
+    BOTH_WAYS,
+    *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
+    *("--num_windows", "26000", "--num_train_epochs", "4", "--num_eval_windows", "500"),
+)
+
+# all labels, from that model
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genes_pretrained_{split}"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/mlm_genomes", "--split_column", column),
+            *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--warmup_steps", "0.1"),
+            *("--weight_decay", "0.01", "--train_token_budget", "8192", "--baselines", "kmer"),
+        ),
+    )
+
+# few labels: from that model, and from scratch with the same settings
+for name, start in (
+    ("few_scratch", ("--settings", json.dumps(BOTH_WAYS))),
+    ("few_pretrained", ("--checkpoint", "{runs}/mlm_genomes")),
+):
+    few = (
+        *("--train_fraction", "0.05", "--baselines", "kmer"),
+        *("--num_train_epochs", "15", "--train_token_budget", "8192", "--patience", "15"),
+    )
+    EXPERIMENTS[name] = Experiment("finetune_classification", (*start, *few), seeds=(1, 2, 3))
+
+# the adding problem; the longer one goes on from the shorter one, so both are built for its length
+ADDING = {**SMALL, "max_position_embeddings": 31_800, "block_order": "rotate_mix"}
+EXPERIMENTS["adding_200"] = Experiment(
+    "adding_problem",
+    (
+        *("--base_length", "200", "--settings", json.dumps(ADDING)),
+        *("--num_train_epochs", "4", "--train_token_budget", "16384"),
+    ),
+)
+EXPERIMENTS["adding_1000"] = Experiment(
+    "adding_problem",
+    (
+        *("--base_length", "1000", "--checkpoint", "{runs}/adding_200"),
+        *("--num_train_epochs", "1", "--train_token_budget", "16384"),
+    ),
+)
+
+# heads of a MrsFormer on the embedded vowels, each trained on all of the training part: settings
+# were chosen on a fifth of it
+SEEDS = (1, 2, 3, 4, 5)
+ATTENTIONS = ("softmax", "linear", "linformer", "performer", "fmm", "luna")
+SINGLE_SCALE = {"head_scales": [1] * 8}
+VOWELS = {"plain_softmax": {"attention_type": "softmax", **SINGLE_SCALE}}
+VOWELS |= {f"mrs_{kind}": {"attention_type": kind} for kind in ATTENTIONS}
+for name, settings in VOWELS.items():
+    EXPERIMENTS[f"vowels_{name}"] = Experiment(
+        "time_series",
+        (
+            *("--preset", "japanese_vowels", "--settings", json.dumps(settings)),
+            *("--validation_fraction", "0", "--num_train_epochs", "100"),
+            *("--save_strategy", "no", "--baseline", str(name == "mrs_softmax").lower()),
+        ),
+        seeds=SEEDS,
+    )
+
+# tables and digits: heads of several scales beside the same model with heads of one
+TABLES = {
+    "california": ("MedHouseVal", "20"),
+    "adult": ("income", "8"),
+}
+for table, (target, epochs) in TABLES.items():
+    for kind, settings in (("mrs", {}), ("plain", SINGLE_SCALE)):
+        EXPERIMENTS[f"{table}_{kind}"] = Experiment(
+            "tabular",
+            (
+                *("--data", f"{{data}}/tabular_{table}/data.parquet", "--target", target),
+                *("--split_column", "split", "--settings", json.dumps(settings)),
+                *("--learning_rate", "5e-4", "--lr_scheduler_type", "linear"),
+                *("--num_train_epochs", epochs, "--baseline", str(kind == "mrs").lower()),
+            ),
+            seeds=SEEDS,
+        )
+DIGITS = {"hidden_size": 64, "num_hidden_layers": 4, "pooling": "cls"}
+DIGITS |= {"position_embedding_type": "absolute", "initializer_range": 0.02}
+for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
+    EXPERIMENTS[f"mnist_{kind}"] = Experiment(
+        "image_sequence",
+        (
+            *("--data", "{data}/image_mnist/data.npz"),
+            *("--settings", json.dumps(DIGITS | {"head_scales": scales})),
+            *("--num_train_epochs", "15", "--baseline", str(kind == "mrs").lower()),
+        ),
+        seeds=SEEDS,
+    )
