@@ -134,14 +134,23 @@ ROWS = [
 every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 every_head = pytest.mark.parametrize("head", HEADS)
 every_head_with_loss = pytest.mark.parametrize("head", HEADS[1:])
-every_variant = pytest.mark.parametrize(
-    ("row", "changes"),
-    [
+
+
+def _mark_variants(shared: dict[str, dict]) -> pytest.MarkDecorator:
+    cases = [
         pytest.param(row, changes, id=f"{row.name}-{name}")
         for row in ROWS
-        for name, changes in {**SHARED_VARIANTS, **row.variants}.items()
-    ],
-)
+        for name, changes in {**shared, **row.variants}.items()
+    ]
+    return pytest.mark.parametrize(("row", "changes"), cases)
+
+
+every_variant = _mark_variants(SHARED_VARIANTS)
+every_own_variant = _mark_variants({})
+
+
+def find_row(name: str) -> Row:
+    return next(row for row in ROWS if row.name == name)
 
 
 def random_ids(*shape: int) -> Tensor:

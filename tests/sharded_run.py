@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
-from .families import ROWS, flatten
+from .families import find_row, flatten
 from .processes import leave
 
 
@@ -28,7 +28,7 @@ def batches(step: int) -> list[dict]:
 
 def train(family: str, rank: int | None) -> list[float]:
     """Losses of three steps, of one process of two, or of both by turns in one (`rank=None`)."""
-    row = next(row for row in ROWS if row.name == family)
+    row = find_row(family)
     model = row.build("sequence_classification", max_position_embeddings=64).train()
     if rank is not None:
         for layer in model.model.layers:

@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch.export import Dim
 
-from .families import HEADS, every_family, every_head, example_inputs, flatten, pad, random_ids
+from .families import (
+    HEADS,
+    every_family,
+    every_head,
+    every_own_variant,
+    example_inputs,
+    flatten,
+    pad,
+    random_ids,
+)
 
 # four blocks say as much as eleven, and compile in a third of the time
 SMALL = {"max_position_embeddings": 16}
@@ -50,21 +59,16 @@ def test_inductor_compiles_it_too(row):
     )
 
 
-@every_family
-def test_variants_compile(row):
-    for name, changes in row.variants.items():
-        # one graph is kept per variant, and there is a limit to them
-        torch.compiler.reset()
-        model = row.build(**{"pooling": "max", **SMALL, **changes})
-        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-        # learned positions end at the built length, other models go on
-        longest = 16 if model.config.position_embedding_type == "absolute" else 20
-        ids, mask = pad([random_ids(n) for n in (longest, 1, 9)], "left")
-        expected = model(ids, attention_mask=mask)
-        output = compiled(ids, attention_mask=mask)
-        torch.testing.assert_close(
-            output.to_tuple(), expected.to_tuple(), atol=1e-4, rtol=1e-4, msg=name
-        )
+@every_own_variant
+def test_variants_compile(row, changes):
+    model = row.build(**{"pooling": "max", **SMALL, **changes})
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    # learned positions end at the built length, other models go on
+    longest = 16 if model.config.position_embedding_type == "absolute" else 20
+    ids, mask = pad([random_ids(n) for n in (longest, 1, 9)], "left")
+    expected = model(ids, attention_mask=mask)
+    output = compiled(ids, attention_mask=mask)
+    torch.testing.assert_close(output.to_tuple(), expected.to_tuple(), atol=1e-4, rtol=1e-4)
 
 
 @every_family

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hf_mixers.models import ops_chord, ops_chord_rows, ops_links, packing
 
-from .families import ROWS, every_family, every_variant, flatten, pad, random_ids
+from .families import ROWS, every_family, every_variant, find_row, flatten, pad, random_ids
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 127, 128, 129, 511, 513, 1023, 1024, 1025, 2000]
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
@@ -200,7 +200,7 @@ def test_leaking_links_fail_these_tests(monkeypatch):
         return (torch.arange(len(position)) + offset) % len(position)
 
     monkeypatch.setattr(ops_links, "source_rows", leaking)
-    model = next(row for row in ROWS if row.name == "paramixer").build()
+    model = find_row("paramixer").build()
     sequences = [random_ids(length) for length in (9, 5)]
     with pytest.raises(AssertionError):
         check_same_answer(

@@ -1,35 +1,20 @@
-"""MrsFormer's network against its slow twin, forward and gradient; its settings, images, tables."""
-
-import json
+"""MrsFormer's network against its slow twin, forward and gradient; its heads and settings."""
 
 import pytest
 import torch
-from PIL import Image
-from transformers import (
-    AutoImageProcessor,
-    AutoModelForImageClassification,
-    Trainer,
-    TrainingArguments,
-    ViTImageProcessor,
-    pipeline,
-)
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_mixers import (
     MrsFormerConfig,
-    MrsFormerForImageClassification,
     MrsFormerForSequenceClassification,
-    MrsFormerForSequencePairClassification,
     MrsFormerModel,
-    save_with_code,
 )
 from hf_mixers.models import attention_multiresolution, packing
-from hf_mixers.models.embed_images import tile_order
 
-from .families import ROWS, SHARED_VARIANTS, flatten, random_ids
+from .families import SHARED_VARIANTS, find_row, flatten, random_ids
 from .reference import multiresolution as reference
 
-ROW = next(row for row in ROWS if row.name == "mrsformer")
+ROW = find_row("mrsformer")
 LENGTHS = [1, 2, 3, 8, 9, 33]
 VARIANTS = {**SHARED_VARIANTS, **ROW.variants}
 
@@ -383,235 +368,6 @@ def test_attention_of_every_kind_drops_out_in_training_only():
 def test_settings_that_contradict_each_other_are_refused(changes, message):
     with pytest.raises(Exception, match=message):
         ROW.config(**changes)
-
-
-IMAGES = {
-    "image_size": 32,
-    "patch_size": 4,
-    "head_scales": [1, 2, 2, 4],
-    "max_position_embeddings": None,
-    "pooling": "cls",
-    "position_embedding_type": "absolute",
-}
-
-
-def build_images(head=MrsFormerForImageClassification, **changes):
-    torch.manual_seed(0)
-    return head(ROW.config(**{**IMAGES, **changes})).eval()
-
-
-@pytest.mark.parametrize("kind", ["softmax", "linear", "linformer", "performer", "fmm", "luna"])
-def test_images_are_read_patch_by_patch(kind):
-    model = build_images(attention_type=kind)
-    pixels = torch.randn(3, 3, 32, 32)
-    output = model.model(pixel_values=pixels)
-    assert output.last_hidden_state.shape == (3, 64, 16)
-    convolution = model.model.embed_patches.projection
-    patches = pixels.unfold(2, 4, 4).unfold(3, 4, 4)[1, :, 0, 5].flatten()
-    expected = convolution.weight.flatten(1) @ patches + convolution.bias
-    torch.testing.assert_close(model.model.embed_patches(pixels)[1, 5], expected)
-    logits = model(pixels).logits
-    torch.testing.assert_close(logits, model.classifier(output.pooler_output))
-    torch.testing.assert_close(model(pixels[1:2]).logits, logits[1:2], atol=1e-5, rtol=1e-5)
-    result = model(pixels, labels=torch.tensor([0, 1, 1]), output_hidden_states=True)
-    assert len(result.hidden_states) == 3
-    result.loss.backward()
-    assert all(p.grad is not None for p in model.parameters())
-    assert isinstance(model(pixels, return_dict=False), tuple)
-    assert model(**model.dummy_inputs).logits.shape == (2, 2)
-
-
-def test_tiles_are_rectangles_of_the_image_at_every_scale():
-    order = torch.tensor(tile_order(8, 8))
-    assert sorted(order.tolist()) == list(range(64))
-    for scale, (height, width) in {1: (1, 1), 2: (1, 2), 4: (2, 2), 8: (2, 4)}.items():
-        for group in order.view(-1, scale):
-            rows, columns = group // 8, group % 8
-            assert (rows.max() - rows.min() + 1, columns.max() - columns.min() + 1) == (
-                height,
-                width,
-            )
-    # as many groups on each side as 14 x 14 patches have
-    assert sorted(tile_order(14, 4)) == list(range(196))
-
-
-def test_pooling_in_two_dimensions_reads_patches_tile_by_tile():
-    flat, tiled = build_images(), build_images(pool2d=True)
-    tiled.load_state_dict(flat.state_dict())
-    pixels = torch.randn(2, 3, 32, 32)
-    order = tile_order(8, 4)
-    torch.testing.assert_close(
-        tiled.model.embed_patches(pixels), flat.model.embed_patches(pixels)[:, order]
-    )
-    assert not torch.allclose(tiled(pixels).logits, flat(pixels).logits)
-    assert tiled(pixels, labels=torch.tensor([0, 1])).loss.isfinite()
-
-
-def test_images_are_classified_by_the_standard_pipeline(tmp_path):
-    model = build_images(id2label={0: "cat", 1: "dog"})
-    model.save_pretrained(tmp_path)
-    ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(tmp_path)
-    assert type(AutoModelForImageClassification.from_pretrained(tmp_path)) is type(model)
-    image = Image.new("RGB", (50, 40), (200, 30, 90))
-    answers = pipeline("image-classification", str(tmp_path))(image)
-    inputs = AutoImageProcessor.from_pretrained(tmp_path)(image, return_tensors="pt")
-    scores = model(**inputs).logits.softmax(1)[0]
-    found = {answer["label"]: answer["score"] for answer in answers}
-    assert found == pytest.approx({"cat": scores[0].item(), "dog": scores[1].item()}, abs=1e-5)
-
-
-def test_image_models_compile_and_are_published_with_code(tmp_path):
-    model = build_images()
-    pixels = torch.randn(2, 3, 32, 32)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(pixels).logits, model(pixels).logits, atol=1e-5, rtol=1e-5)
-    save_with_code(tmp_path, model)
-    auto_map = json.loads((tmp_path / "config.json").read_text())["auto_map"]
-    expected = "modeling_mrsformer.MrsFormerForImageClassification"
-    assert auto_map["AutoModelForImageClassification"] == expected
-    assert (tmp_path / "embed_images.py").exists()
-
-
-def test_bad_images_are_refused_with_one_sentence():
-    model = build_images()
-    cases = [
-        ({}, "This model reads pixel_values, got none"),
-        ({"pixel_values": torch.zeros(2, 1, 32, 32)}, r"shape \(B, 3, 32, 32\), got \(2, 1, 32"),
-        ({"pixel_values": torch.zeros(3, 32, 32)}, r"got \(3, 32, 32\)"),
-        (
-            {"pixel_values": torch.zeros(2, 3, 32, 32).int()},
-            "floating-point numbers, got torch.int",
-        ),
-        (
-            {"pixel_values": torch.zeros(2, 3, 32, 32), "attention_mask": torch.ones(2, 64)},
-            "pixel_values must be the only input",
-        ),
-        ({"input_ids": random_ids(1, 5)}, "This model reads pixel_values, got input_ids"),
-        ({"input_values": torch.zeros(1, 5, 2)}, "reads pixel_values, got input_values"),
-        ({"numeric_values": torch.zeros(1, 5)}, "reads pixel_values, got numeric_values"),
-    ]
-    for inputs, message in cases:
-        with pytest.raises(ValueError, match=message):
-            model.model(**inputs)
-    with pytest.raises(ValueError, match="This model reads input_ids, got pixel_values"):
-        ROW.build()(pixel_values=torch.zeros(1, 3, 32, 32))
-    with pytest.raises(ValueError, match=r"needs images: set config\.image_size"):
-        MrsFormerForImageClassification(ROW.config())
-    with pytest.raises(ValueError, match="has no token embeddings to resize"):
-        model.resize_token_embeddings(30)
-    pair = build_images(MrsFormerForSequencePairClassification)
-    with pytest.raises(ValueError, match="pixel_values must be the only input"):
-        pair(pixel_values=torch.zeros(2, 3, 32, 32))
-
-
-TABLES = {
-    "num_numeric_features": 5,
-    "category_sizes": [3, 7],
-    "max_position_embeddings": None,
-    "pooling": "cls",
-    "hidden_act": "reglu",
-    "skip_first_norm": True,
-}
-
-
-def build_tables(**changes):
-    torch.manual_seed(0)
-    return MrsFormerForSequenceClassification(ROW.config(**{**TABLES, **changes})).eval()
-
-
-def table_rows(count):
-    return {
-        "numeric_values": torch.randn(count, 5),
-        "category_ids": torch.stack([torch.arange(count) % 3, torch.arange(count) % 7], 1),
-    }
-
-
-def test_columns_become_tokens_as_in_ft_transformer():
-    model = build_tables()
-    rows = table_rows(4)
-    embedding = model.model.embed_columns
-    tokens = embedding(**rows)
-    assert tokens.shape == (4, 7, 16)
-    number, category = rows["numeric_values"][2, 3], rows["category_ids"][2, 1]
-    torch.testing.assert_close(tokens[2, 3], number * embedding.weight[3] + embedding.bias[3])
-    expected = embedding.categories.weight[3 + category] + embedding.bias[6]
-    torch.testing.assert_close(tokens[2, 6], expected)
-    assert model.config.max_position_embeddings == 7
-    assert "embed_tokens" not in dict(model.model.named_children())
-    logits = model(**rows).logits
-    torch.testing.assert_close(model(**{k: v[1:2] for k, v in rows.items()}).logits, logits[1:2])
-    assert model(**model.dummy_inputs).logits.shape == (2, 2)
-
-
-@pytest.mark.parametrize("columns", [{"category_sizes": None}, {"num_numeric_features": None}])
-def test_tables_may_have_only_numbers_or_only_categories(columns):
-    model = build_tables(**columns)
-    assert model(**model.dummy_inputs).logits.shape == (2, 2)
-
-
-def test_the_order_of_columns_matters_to_coarse_heads_only():
-    rows = table_rows(2)["numeric_values"]
-    order = [2, 0, 1, 4, 3]
-    for scales, is_equal in (([1] * 4, True), ([1, 2, 2, 4], False)):
-        model = build_tables(category_sizes=None, head_scales=scales)
-        before = model(numeric_values=rows).logits
-        embedding = model.model.embed_columns
-        with torch.no_grad():
-            embedding.weight.copy_(embedding.weight[order])
-            embedding.bias.copy_(embedding.bias[order])
-        after = model(numeric_values=rows[:, order]).logits
-        assert torch.allclose(before, after, atol=1e-5) == is_equal
-
-
-@pytest.mark.parametrize("problem", ["regression", "single_label_classification"])
-def test_tables_are_learned_with_the_stock_trainer(problem, tmp_path):
-    rows = table_rows(64)
-    targets = rows["numeric_values"][:, 0] + (rows["category_ids"][:, 0] == 1)
-    labels = targets if problem == "regression" else (targets > 0.3).long()
-    data = [
-        {**{name: value[i] for name, value in rows.items()}, "labels": labels[i]} for i in range(64)
-    ]
-    model = build_tables(num_labels=1 if problem == "regression" else 2, problem_type=problem)
-    trainer = Trainer(
-        model,
-        TrainingArguments(
-            str(tmp_path),
-            num_train_epochs=25,
-            learning_rate=5e-3,
-            per_device_train_batch_size=16,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-            use_cpu=True,
-        ),
-        train_dataset=data,
-        eval_dataset=data,
-    )
-    before = trainer.evaluate()["eval_loss"]
-    trainer.train()
-    assert trainer.evaluate()["eval_loss"] < 0.2 * before
-
-
-def test_bad_tables_are_refused_with_one_sentence():
-    model = build_tables()
-    good = table_rows(3)
-    cases = [
-        ({}, "This model reads numeric_values, got none"),
-        (
-            {"numeric_values": good["numeric_values"]},
-            r"category_ids must have shape \(B, 2\), got N",
-        ),
-        ({**good, "numeric_values": torch.zeros(3, 4)}, r"have shape \(B, 5\), got \(3, 4\)"),
-        ({**good, "numeric_values": torch.zeros(3, 5).long()}, "floating-point numbers, got torch"),
-        ({**good, "category_ids": good["category_ids"] + 1}, r"Column 0 .* 0\.\.2, got 1 to 3"),
-        ({**good, "numeric_values": torch.zeros(2, 5)}, "as many rows, got 2 and 3"),
-        ({**good, "input_ids": random_ids(3, 2)}, "category_ids must be the only input"),
-    ]
-    for inputs, message in cases:
-        with pytest.raises(ValueError, match=message):
-            model(**inputs)
-    with pytest.raises(ValueError, match="The tables of this model have no category_ids"):
-        build_tables(category_sizes=None)(**good)
 
 
 def test_presets_are_the_tables_of_the_supplement():

@@ -5,10 +5,10 @@ import torch
 
 from hf_mixers import ParamixerConfig, ParamixerModel
 
-from .families import ROWS, flatten, random_ids
+from .families import find_row, flatten, random_ids
 from .reference import links as reference
 
-ROW = next(row for row in ROWS if row.name == "paramixer")
+ROW = find_row("paramixer")
 LENGTHS = [1, 2, 3, 8, 9, 33]
 
 

@@ -11,7 +11,7 @@ from hf_mixers.data.batching import TokenBudgetBatchSampler
 from hf_mixers.data.collators import FlatCollator
 from hf_mixers.training import MixerTrainer, MixerTrainingArguments
 
-from .families import ROWS
+from .families import find_row
 from .processes import leave
 
 
@@ -36,7 +36,7 @@ class SequenceData(Dataset):
 
 def build_trainer(family, arguments, collator=None, head="sequence_classification"):
     generator = np.random.default_rng(0)
-    row = next(row for row in ROWS if row.name == family)
+    row = find_row(family)
     return MixerTrainer(
         row.build(head, max_position_embeddings=64),
         arguments,
