@@ -160,7 +160,7 @@ for name, settings in VOWELS.items():
         "time_series",
         (
             *("--preset", "japanese_vowels", "--settings", json.dumps(settings)),
-            *("--validation_fraction", "0", "--num_train_epochs", "100"),
+            *("--validation_fraction", "0", "--num_train_epochs", "50"),
             *("--save_strategy", "no", "--baseline", str(name == "mrs_softmax").lower()),
         ),
         seeds=SEEDS,

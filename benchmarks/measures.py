@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .commands.parts import PARTS
 from .tables import Row, find_rows
 
 Tables = dict[str, list[Row]]
@@ -186,6 +187,23 @@ def _mixed(rows: list[Row]) -> list[Measure]:
     ]
 
 
+def _parts(rows: list[Row]) -> list[Measure]:
+    def describe(network: str) -> str:
+        row = _find(rows, network=network)
+        seconds = {part: row[f"{part}_s"] / max(1, row["repeats"]) for part in (*PARTS, "rest")}
+        return ", ".join(f"{part} {value:.2g} s" for part, value in seconds.items())
+
+    return [
+        _measure(
+            f"training step, {_longest(rows):,} tokens, {title}: where the time goes",
+            "",
+            "",
+            lambda network=network: describe(network),
+        )
+        for network, title in (("chordmixer", "default"), ("plain", "plain"))
+    ]
+
+
 def _scaling(rows: list[Row]) -> list[Measure]:
     lengths = sorted({row["length"] for row in rows})
     start = next((one for one in lengths if one >= 65_536), lengths[0])
@@ -286,6 +304,7 @@ _MAKERS = (
     ("blocks", _blocks),
     ("peers", _peers),
     ("memory", _memory),
+    ("parts", _parts),
     ("mixed", _mixed),
     ("scaling", _scaling),
     ("throughput", _throughput),

@@ -1,12 +1,13 @@
 """The measuring sub-commands: each has a docstring and `make_groups(options)`."""
 
-from . import blocks, heads, links, memory, mixed, peers, scaling, throughput, tokenizers
+from . import blocks, heads, links, memory, mixed, parts, peers, scaling, throughput, tokenizers
 
 COMMANDS = {
     "blocks": blocks,
     "scaling": scaling,
     "mixed": mixed,
     "memory": memory,
+    "parts": parts,
     "links": links,
     "heads": heads,
     "tokenizers": tokenizers,
