@@ -148,6 +148,29 @@ EXPERIMENTS["adding_1000"] = Experiment(
     ),
 )
 
+# the Paramixer paper's tasks at one length; examples enough for an hour at most
+for task, length, examples, epochs in (
+    ("adding", 128, 100_000, "6"),
+    ("adding", 512, 100_000, "3"),
+    ("adding", 2048, 60_000, "1"),
+    ("temporal_order", 512, 100_000, "2"),
+):
+    EXPERIMENTS[f"paramixer_{task}_{length}"] = Experiment(
+        "fixed_length_tasks",
+        (
+            *("--task", task, "--length", str(length), "--num_train", str(examples)),
+            *("--num_train_epochs", epochs, "--lr_scheduler_type", "linear"),
+        ),
+    )
+
+# a Paramixer of the size of the ChordMixer above on the embedded genes, as many epochs
+EXPERIMENTS["genes_paramixer"] = finetune(
+    {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 2},
+    *("--family", "paramixer", "--baselines", "none"),
+    *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--warmup_steps", "0.1"),
+    *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+)
+
 # heads of a MrsFormer on the embedded vowels, each trained on all of the training part: settings
 # were chosen on a fifth of it
 SEEDS = (1, 2, 3, 4, 5)

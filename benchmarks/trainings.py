@@ -11,6 +11,7 @@ Record = dict
 # experiments of one table: what a row is called
 CLASSIFIERS = {
     "genes_random": "two genera, genes drawn at random",
+    "genes_paramixer": "two genera, genes drawn at random; a Paramixer",
     "genes_species": "two genera, no species in two parts",
     "genes_pretrained_random": "two genera, genes drawn at random; pre-trained on genomes",
     "genes_pretrained_species": "two genera, no species in two parts; pre-trained on genomes",
@@ -25,6 +26,8 @@ CHOICES = {
 }
 ROTATIONS = ("forward", "alternating")
 ADDING = {"adding_200": "200", "adding_1000": "1,000"}
+# tasks of the Paramixer paper, with the metric that counts right answers
+FIXED_LENGTH = {"adding": "within_tolerance", "temporal_order": "accuracy"}
 ORDERS = ("rotate_mix", "mix_rotate")
 NORMS = ("none", "layer", "batch", "group")
 FEW = {"few_pretrained": "pre-trained on genomes", "few_scratch": "from scratch"}
@@ -51,7 +54,7 @@ def make_trainings_section(folder: Path) -> str:
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     records = {name: record for name, record in records.items() if "script" in record}
     makers = (
-        *(_classifiers, _few_labels, _language_models, _adding, _vowels, _twins),
+        *(_classifiers, _few_labels, _language_models, _adding, _fixed_length, _vowels, _twins),
         *(_blocks, _rotations, _choices),
     )
     parts = [part for make in makers if (part := make(records))]
@@ -67,7 +70,7 @@ def _classifiers(records: dict[str, Record]) -> str | None:
         metric = "balanced_accuracy" if name == "contigs5" else "accuracy"
         scores = [_score(record["test"].get(who), metric) for who in ("model", "kmer", "cnn")]
         rows.append([title, _effort(record), *scores])
-    header = ["classification, test part: accuracy, ROC-AUC", "training", "ChordMixer"]
+    header = ["classification, test part: accuracy, ROC-AUC", "training", "model"]
     header += ["k-mer regression", "small CNN"]
     note = "95% bootstrap intervals in the files"
     note += "; of contigs, balanced accuracy.\n" if "contigs5" in records else ".\n"
@@ -104,6 +107,23 @@ def _adding(records: dict[str, Record]) -> str | None:
             model, guess = records[name]["test"].values()
             rows.append([base, _effort(records[name]), _percent(model), _percent(guess)])
     header = ["adding problem: base length", "training", "within 0.04", "always 0.5"]
+    return make_table(header, rows) if rows else None
+
+
+def _fixed_length(records: dict[str, Record]) -> str | None:
+    rows = []
+    for task, metric in FIXED_LENGTH.items():
+        prefix = f"paramixer_{task}_"
+        found = {
+            int(name.removeprefix(prefix)): record
+            for name, record in records.items()
+            if name.startswith(prefix)
+        }
+        for length, record in sorted(found.items()):
+            model, guess = record["test"].values()
+            scores = [_percent(one, metric) for one in (model, guess)]
+            rows.append([task.replace("_", " "), f"{length:,}", _effort(record), *scores])
+    header = ["Paramixer, sequences of one length", "length", "training", "right", "blind guess"]
     return make_table(header, rows) if rows else None
 
 
@@ -185,8 +205,8 @@ def _score(report: Record | None, metric: str) -> str:
     return ", ".join(f"{overall[name]['value']:.3f}" for name in (metric, "roc_auc"))
 
 
-def _percent(report: Record) -> str:
-    return f"{100 * report['overall']['within_tolerance']['value']:.1f}%"
+def _percent(report: Record, metric: str = "within_tolerance") -> str:
+    return f"{100 * report['overall'][metric]['value']:.1f}%"
 
 
 def _spread(runs: list[Record], who: str, metric: str) -> str:

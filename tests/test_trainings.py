@@ -42,6 +42,9 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     write(tmp_path, "mlm_genomes", test={"model": model, "Markov": markov})
     adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
     write(tmp_path, "adding_200", test=adding)
+    order = {"model": overall(accuracy=0.999), "always XX": overall(accuracy=0.25)}
+    write(tmp_path, "paramixer_temporal_order_512", test=order)
+    write(tmp_path, "paramixer_adding_2048", test=adding)
     write(tmp_path, "blocks_mix_rotate_layer", validation={"model": good})
     write(tmp_path, "rotation_alternating", test={"model": model, "Markov": markov})
     for name, accuracy in (("genes_species", 0.9), ("choice_token_dropout", 0.8)):
@@ -66,6 +69,8 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         "| ChordMixer | 0.400 | 3.500 |",
         "| Markov | 0.375 | 3.600 |",
         f"| 200 | {effort} | 99.5% | 10.0% |",
+        f"| adding | 2,048 | {effort} | 99.5% | 10.0% |",
+        f"| temporal order | 512 | {effort} | 99.9% | 25.0% |",
         "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
         "| `alternating` | 0.400 | 3.500 |",
         "| the model of the first table | 0.900 | 0.960 |",
