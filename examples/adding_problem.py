@@ -14,17 +14,17 @@ A model of shorter sequences is a good start for longer ones, if it is built for
         --checkpoint runs/adding_200
 """
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoModelForSequenceClassification, HfArgumentParser, set_seed
+from transformers import AutoModelForSequenceClassification, HfArgumentParser
 
 from hf_mixers import FAMILIES
 from hf_mixers.data import FlatCollator, adding_problem
 from hf_mixers.metrics import overall_values, regression_report
 from hf_mixers.plots import plot_by_length, plot_scatter
+from hf_mixers.processes import begin_run, hand_over, run_as_script
 from hf_mixers.runs import (
     RunArguments,
     parse_resume,
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    set_seed(training.seed)
+    begin_run(training)
     if options.smoke:
         options.num_train, options.num_eval, options.num_test = 64, 16, 16
         options.longest, training.num_train_epochs = 400, 1
@@ -98,6 +98,8 @@ def main(arguments: list[str] | None = None) -> dict:
 
     folder = Path(training.output_dir)
     predicted = trainer.predict(test)
+    if not hand_over(trainer):
+        return {}
     predictions, targets = predicted.predictions[:, 0], predicted.label_ids
     reports = {
         "model": regression_report(predictions, targets, test.lengths),
@@ -147,4 +149,4 @@ def headline(predictions: np.ndarray, targets: np.ndarray) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

@@ -21,7 +21,6 @@ numbers are of the test part, which is looked at once, at the end; choices are m
 validation part, and with `--report_on validation` the test part is not looked at at all.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +32,6 @@ from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     HfArgumentParser,
-    set_seed,
 )
 
 from hf_mixers import DnaTokenizer
@@ -56,6 +54,7 @@ from hf_mixers.data import (
     tokenize_sequences,
 )
 from hf_mixers.goals import Classes
+from hf_mixers.processes import begin_run, run_as_script
 from hf_mixers.runs import RunArguments
 from hf_mixers.supervised import (
     JudgeOptions,
@@ -151,7 +150,7 @@ def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((CheckpointOptions, DataOptions, RunOptions, Arguments))
     parsed = parser.parse_args_into_dataclasses(arguments)
     model_options, data_options, run_options, training = parsed
-    set_seed(training.seed)
+    begin_run(training)
     parts = load_parts(data_options, training.seed, run_options.smoke)
     if run_options.smoke:
         training.num_train_epochs = 1
@@ -274,4 +273,4 @@ def choose_baselines(
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

@@ -9,17 +9,17 @@ which order. A Paramixer is built as in table 1 of the paper's supplement; setti
 the paper's too (100,000 examples, 40 in a step, 50 epochs of adding and 30 of temporal order).
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import HfArgumentParser, set_seed
+from transformers import HfArgumentParser
 
 from hf_mixers import FAMILIES
 from hf_mixers.data import FlatCollator, fixed_adding_problem, temporal_order
 from hf_mixers.metrics import classification_report, overall_values, regression_report
+from hf_mixers.processes import begin_run, hand_over, run_as_script
 from hf_mixers.runs import (
     RunArguments,
     parse_resume,
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> dict:
     )
     if options.task not in TASKS:
         raise SystemExit(f"--task must be one of {', '.join(TASKS)}, got {options.task!r}.")
-    set_seed(training.seed)
+    begin_run(training)
     if options.smoke:
         options.num_train, options.num_eval, options.num_test = 80, 16, 16
         options.length, training.num_train_epochs = 128, 1
@@ -118,6 +118,8 @@ def main(arguments: list[str] | None = None) -> dict:
 
     folder = Path(training.output_dir)
     predicted = trainer.predict(test)
+    if not hand_over(trainer):
+        return {}
     answers, labels = predicted.predictions, predicted.label_ids
     reports = {
         "model": task.report(answers, labels),
@@ -166,4 +168,4 @@ def headline(task: Task, answers: np.ndarray, labels: np.ndarray) -> dict[str, f
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

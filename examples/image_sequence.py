@@ -13,12 +13,11 @@ All numbers are of the test part, which is looked at once, at the end; with `--r
 it is not looked at at all.
 """
 
-import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import HfArgumentParser, PreTrainedModel, set_seed
+from transformers import HfArgumentParser, PreTrainedModel
 
 from hf_mixers.data import (
     FlatCollator,
@@ -29,6 +28,7 @@ from hf_mixers.data import (
 )
 from hf_mixers.data.images import READINGS, read_pixels
 from hf_mixers.goals import Classes
+from hf_mixers.processes import begin_run, run_as_script
 from hf_mixers.supervised import (
     ModelOptions,
     SupervisedArguments,
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> dict:
         raise SystemExit(
             f"--read_as must be one of {', '.join(READINGS)}, got {data_options.read_as!r}."
         )
-    set_seed(training.seed)
+    begin_run(training)
     parts = choose_parts(load_parts(data_options), run_options, training)
     goal = Classes(parts["train"].features["label"].names)
     scaler = PixelScaler.fit(parts["train"], data_options.read_as)
@@ -172,4 +172,4 @@ def regress_pixels(parts: DatasetDict, judged: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

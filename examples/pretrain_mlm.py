@@ -11,13 +11,13 @@ genes that come with the package are used, with the test species held out.
 """
 
 import math
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import HfArgumentParser, set_seed
+from accelerate.utils import gather_object
+from transformers import HfArgumentParser
 
 from hf_mixers import FAMILIES, DnaTokenizer
 from hf_mixers.baselines import MarkovBaseline
@@ -28,6 +28,7 @@ from hf_mixers.data import (
     load_embedded,
     record_names,
 )
+from hf_mixers.processes import begin_run, hand_over, run_as_script
 from hf_mixers.runs import (
     RunArguments,
     choose_settings,
@@ -81,7 +82,7 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    set_seed(training.seed)
+    begin_run(training)
     if options.smoke:
         options.num_windows, options.num_eval_windows, options.window = 40, 10, [100, 400]
         training.num_train_epochs, options.markov_order = 1, 2
@@ -135,7 +136,10 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         "accuracy": scores["eval_accuracy"],
         "perplexity": math.exp(scores["eval_loss"]),
     }
-    reports = {"model": own} | score_baselines(options, train, trainer)
+    guessed = gather_guessed(trainer)
+    if not hand_over(trainer):
+        return {}
+    reports = {"model": own} | score_baselines(options, train, guessed)
     results = write_run(
         trainer,
         reports,
@@ -171,14 +175,22 @@ def find_genomes(options: Options, folder: Path) -> tuple[list[str], list[str], 
     return options.genomes, held_out, ", ".join(Path(file).name for file in options.genomes)
 
 
-def score_baselines(options: Options, train: GenomeWindows, trainer: MixerTrainer) -> dict:
-    """Base frequency and two-sided Markov model at the positions that the model guessed."""
-    windows = [train[i]["input_ids"] for i in range(len(train))]
-    ids, labels = [], []
+def gather_guessed(trainer: MixerTrainer) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Ids and labels of the windows that the model was evaluated on, in all processes."""
+    windows = []
     for batch in trainer.get_eval_dataloader():
         boundaries = batch["cu_seq_lens_q"][1:-1].tolist()
-        ids += np.split(batch["input_ids"][0].cpu().numpy(), boundaries)
-        labels += np.split(batch["labels"][0].cpu().numpy(), boundaries)
+        rows = (batch[name][0].cpu().numpy() for name in ("input_ids", "labels"))
+        windows += zip(*(np.split(row, boundaries) for row in rows), strict=True)
+    return gather_object(windows)
+
+
+def score_baselines(
+    options: Options, train: GenomeWindows, guessed: list[tuple[np.ndarray, np.ndarray]]
+) -> dict:
+    """Base frequency and two-sided Markov model at the positions that the model guessed."""
+    windows = [train[i]["input_ids"] for i in range(len(train))]
+    ids, labels = zip(*guessed, strict=True)
     return {
         name: MarkovBaseline(order).fit(windows).score(ids, labels)
         for name, order in {
@@ -189,4 +201,4 @@ def score_baselines(options: Options, train: GenomeWindows, trainer: MixerTraine
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

@@ -14,12 +14,11 @@ All numbers are of the test part, which is looked at once, at the end; with `--r
 it is not looked at at all.
 """
 
-import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
-from transformers import HfArgumentParser, set_seed
+from transformers import HfArgumentParser
 
 from hf_mixers.data import (
     PaddedCollator,
@@ -28,6 +27,7 @@ from hf_mixers.data import (
     split_by_column,
 )
 from hf_mixers.goals import Amount, Classes, Goal
+from hf_mixers.processes import begin_run, run_as_script
 from hf_mixers.supervised import (
     ModelOptions,
     SupervisedArguments,
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((TableModelOptions, DataOptions, SupervisedOptions, Arguments))
     *options, training = parser.parse_args_into_dataclasses(arguments)
     model_options, data_options, run_options = options
-    set_seed(training.seed)
+    begin_run(training)
     table, name = load_rows(data_options)
     is_classes = isinstance(table.features["label"], ClassLabel)
     parts = DatasetDict(train=table)
@@ -166,4 +166,4 @@ def join_columns(part: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

@@ -21,12 +21,11 @@ All numbers are of the test part, which is looked at once, at the end; with `--r
 it is not looked at at all.
 """
 
-import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import HfArgumentParser, PreTrainedModel, set_seed
+from transformers import HfArgumentParser, PreTrainedModel
 
 from hf_mixers.baselines import RandomKernelRidge
 from hf_mixers.data import (
@@ -40,6 +39,7 @@ from hf_mixers.data import (
     load_time_series,
 )
 from hf_mixers.goals import Classes
+from hf_mixers.processes import begin_run, run_as_script
 from hf_mixers.supervised import (
     ModelOptions,
     SupervisedArguments,
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((SeriesModelOptions, DataOptions, SupervisedOptions, Arguments))
     *options, training = parser.parse_args_into_dataclasses(arguments)
     model_options, data_options, run_options = options
-    set_seed(training.seed)
+    begin_run(training)
     parts = choose_parts(load_parts(data_options), run_options, training)
     for name, part in parts.items():
         print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
@@ -153,4 +153,4 @@ def make_model(
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_as_script(main)

@@ -67,7 +67,9 @@ def write_run(
     notes: Sequence[str] = (),
     part: str = "test",
 ) -> dict:
-    """Write a trained model with its card, its metrics and the curves of training; return these.
+    """Write the card of a trained model, its metrics and the curves of training; return these.
+
+    The model itself is there already: `hand_over` saves it.
 
     Args:
         reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
@@ -90,7 +92,6 @@ def write_run(
         "environment": environment,
     }
     write_json(folder / "metrics.json", results)
-    trainer.save_model()
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     # a card tells of the test part alone: with others, settings are still being chosen

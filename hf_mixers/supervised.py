@@ -13,6 +13,7 @@ from .auto import FAMILIES
 from .data.splits import draw_validation, split_stratified, subset_stratified
 from .goals import Goal
 from .metrics import overall_values
+from .processes import hand_over
 from .runs import (
     RunArguments,
     choose_settings,
@@ -277,6 +278,8 @@ def judge_model(
     folder = Path(trainer.args.output_dir)
     columns = dict(columns or {})
     predicted = trainer.predict(rows)
+    if not hand_over(trainer):
+        return {}
     outputs, labels = {"model": predicted.predictions}, predicted.label_ids
     for name, give in baselines.items():
         print(f"Fitting a baseline: {name}", flush=True)

@@ -12,8 +12,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
+from hf_mixers.processes import leave
+
 from .families import find_row, flatten
-from .processes import leave
 
 
 def batches(step: int) -> list[dict]:

@@ -9,10 +9,10 @@ from torch.utils.data import Dataset
 
 from hf_mixers.data.batching import TokenBudgetBatchSampler
 from hf_mixers.data.collators import FlatCollator
+from hf_mixers.processes import leave
 from hf_mixers.training import MixerTrainer, MixerTrainingArguments
 
 from .families import find_row
-from .processes import leave
 
 
 class SequenceData(Dataset):
