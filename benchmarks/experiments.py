@@ -74,7 +74,7 @@ def run_seeds(experiment: Experiment, arguments: list[str], folder: Path) -> dic
         for seed in experiment.seeds
     ]
     shared = {key: made[0][key] for key in OF_ALL_RUNS}
-    kept = ("seed", "seconds", *OF_A_RUN)
+    kept = ("seed", "seconds", "resumed", *OF_A_RUN)
     return shared | {"runs": [{key: one[key] for key in kept if key in one} for one in made]}
 
 
@@ -83,7 +83,8 @@ def run_script(script: str, arguments: list[str], folder: Path) -> dict:
     done = folder / "recorded.json"
     if done.exists():
         return json.loads(done.read_text(encoding="utf-8"))
-    if any(folder.glob("checkpoint-*")):
+    resumed = any(folder.glob("checkpoint-*"))
+    if resumed:
         arguments = [*arguments, "--resume_from_checkpoint", "true"]
     command = [sys.executable, str(ROOT / "examples" / f"{script}.py"), *arguments]
     begin = time.time()
@@ -92,7 +93,8 @@ def run_script(script: str, arguments: list[str], folder: Path) -> dict:
     )
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     found = {key: metrics[key] for key in (*OF_A_RUN, *OF_ALL_RUNS) if key in metrics}
-    found = {"seconds": round(time.time() - begin), **found}
+    # the seconds of what was done before a restart are not known
+    found = {"seconds": round(time.time() - begin), "resumed": resumed, **found}
     done.write_text(json.dumps(found), encoding="utf-8")
     return found
 

@@ -226,4 +226,6 @@ def _effort(record: Record) -> str:
     threads = record["environment"]["machine"]["threads"]
     cores = "one core" if threads == 1 else f"{threads} cores"
     size = f"{record['parameters'] / 1e6:.2f} M parameters"
-    return f"{size}, {epochs:.3g} epochs, {record['seconds'] / 60:.0f} minutes on {cores}"
+    minutes = f"{record['seconds'] / 60:.0f} minutes on {cores}"
+    since = " since a restart" if record.get("resumed") else ""
+    return f"{size}, {epochs:.3g} epochs, {minutes}{since}"
