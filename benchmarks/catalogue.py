@@ -77,7 +77,7 @@ for split, column in (("random", "split"), ("species", "split_species")):
 # contigs of five species, 100 to 518,565 bases; those that lie on a training contig do not count
 EXPERIMENTS["contigs5"] = finetune(
     {**SMALL, "pre_norm": "layer", "block_order": "mix_rotate"},
-    *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "label"),
+    *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
     *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
     *("--num_train_epochs", "5", "--learning_rate", "4e-3", "--warmup_steps", "0.1"),
     *("--train_token_budget", "65536"),
