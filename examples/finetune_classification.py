@@ -27,7 +27,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from datasets import DatasetDict
+from datasets import ClassLabel, DatasetDict
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -212,6 +212,10 @@ def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
         split_column = options.split_column
     if "label" not in dataset.column_names:
         raise SystemExit("Say where labels come from: --label_from, --label_pattern, ...")
+    if "float" in dataset.features["label"].dtype:
+        raise SystemExit("Labels must be classes, as text or whole numbers, got decimal numbers.")
+    if not isinstance(dataset.features["label"], ClassLabel):
+        dataset = dataset.class_encode_column("label")
     dataset = filter_lengths(dataset, options.min_length, options.max_length)
     if split_column:
         parts = split_by_column(dataset, split_column)

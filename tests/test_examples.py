@@ -198,6 +198,23 @@ def test_own_data_are_read_split_and_scored(tmp_path, quiet):
     assert results["options"]["DataOptions"]["token_dropout"] == 0.1
 
 
+@pytest.mark.parametrize(("labels", "names"), [("2 5", ["2", "5"]), ("b a", ["a", "b"])])
+def test_classes_of_a_table_are_numbers_or_text(labels, names, tmp_path, quiet):
+    rows = [f"{'ACGT' * 6}{'ACGT'[i % 2] * i},{labels.split()[i % 2]}" for i in range(60)]
+    (tmp_path / "genes.csv").write_text("\n".join(["sequence,kind", *rows]))
+    options = ["--data", str(tmp_path / "genes.csv"), "--label_column", "kind"]
+    options += ["--num_train_epochs", "1", "--baselines", "none", "--output_dir", str(tmp_path)]
+    settings = '{"track_size": 4, "intermediate_size": 8}'
+    script = load("finetune_classification")
+    results = script.main([*options, "--settings", settings])
+    assert results["config"]["id2label"] == dict(enumerate(names))
+
+    numbers = "\n".join(["sequence,kind", *(row.split(",")[0] + ",0.5" for row in rows)])
+    (tmp_path / "genes.csv").write_text(numbers)
+    with pytest.raises(SystemExit, match="Labels must be classes"):
+        script.main(options)
+
+
 def test_settings_that_are_no_json_are_refused_in_one_sentence(tmp_path, quiet):
     for settings in ("{track_size: 3}", "[3]"):
         with pytest.raises(SystemExit, match="--settings must be"):
