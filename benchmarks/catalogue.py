@@ -138,7 +138,7 @@ EXPERIMENTS["adding_200"] = Experiment(
     "adding_problem",
     (
         *("--base_length", "200", "--settings", json.dumps(ADDING)),
-        *("--num_train_epochs", "4", "--train_token_budget", "16384"),
+        *("--num_train_epochs", "4", "--train_token_budget", "4096"),
     ),
 )
 EXPERIMENTS["adding_1000"] = Experiment(
