@@ -129,6 +129,8 @@ for name, start in (
     few = (
         *("--train_fraction", "0.05", "--baselines", "kmer"),
         *("--num_train_epochs", "15", "--train_token_budget", "8192", "--patience", "15"),
+        *("--eval_strategy", "steps", "--eval_steps", "0.2"),
+        *("--save_strategy", "steps", "--save_steps", "0.2"),
     )
     EXPERIMENTS[name] = Experiment("finetune_classification", (*start, *few), seeds=(1, 2, 3))
 
