@@ -34,6 +34,18 @@ class Group:
         return default if self.repeats is None else self.repeats
 
 
+def compare_networks(
+    names: Sequence[str], build: Callable[..., Built], seed: int, **labels: Any
+) -> Group:
+    """One case per network; the labels are arguments of `build` too."""
+    return Group(
+        [
+            Case({"network": name, **labels}, build, {"name": name, "seed": seed, **labels})
+            for name in names
+        ]
+    )
+
+
 def measure_in_turns(
     group: Group,
     repeats: int,

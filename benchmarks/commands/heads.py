@@ -11,7 +11,7 @@ from hf_mixers import MrsFormerConfig
 from hf_mixers.models.attention_multiresolution import make_attention
 from hf_mixers.models.packing import Boundaries, pack_ragged
 
-from ..interleaved import Case, Group
+from ..interleaved import Group, compare_networks
 from ..isolated import Built
 from ..options import Options
 
@@ -23,16 +23,7 @@ DROPOUTS = (0.0, 0.1)
 def make_groups(options: Options) -> list[Group]:
     length = 256 if options.smoke else LENGTH
     return [
-        Group(
-            [
-                Case(
-                    {"network": name, "dropout": dropout, "length": length},
-                    build,
-                    {"name": name, "dropout": dropout, "length": length, "seed": options.seed},
-                )
-                for name in SCALES
-            ]
-        )
+        compare_networks(list(SCALES), build, options.seed, dropout=dropout, length=length)
         for dropout in DROPOUTS
     ]
 

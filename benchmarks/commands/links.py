@@ -13,7 +13,7 @@ from torch import Tensor
 from hf_mixers.models.ops_links import link_offsets, mix_links
 from hf_mixers.models.packing import Boundaries, pack_ragged
 
-from ..interleaved import Case, Group
+from ..interleaved import Group, compare_networks
 from ..isolated import Built
 from ..options import Options
 
@@ -25,15 +25,7 @@ Product = Callable[[Tensor, Tensor], Tensor]
 
 def make_groups(options: Options) -> list[Group]:
     length = 256 if options.smoke else LENGTH
-    cases = [
-        Case(
-            {"network": name, "length": length},
-            build,
-            {"name": name, "length": length, "seed": options.seed},
-        )
-        for name in NETWORKS
-    ]
-    return [Group(cases)]
+    return [compare_networks(NETWORKS, build, options.seed, length=length)]
 
 
 def build(name: str, length: int, seed: int) -> Built:

@@ -8,7 +8,7 @@ checkpoint or a sum; memory that is touched for the first time counts where it i
 from torch.profiler import ProfilerActivity, profile
 
 from ..contenders import chord_settings
-from ..interleaved import Case, Group
+from ..interleaved import Group, compare_networks
 from ..isolated import Built
 from ..options import Options
 from ..steps import build_single
@@ -30,15 +30,7 @@ PART_OF = {f"aten::{name}": part for part, names in PARTS.items() for name in na
 
 def make_groups(options: Options) -> list[Group]:
     length = 512 if options.smoke else LENGTH
-    cases = [
-        Case(
-            {"network": name, "length": length},
-            build,
-            {"name": name, "length": length, "seed": options.seed},
-        )
-        for name in NETWORKS
-    ]
-    return [Group(cases)]
+    return [compare_networks(NETWORKS, build, options.seed, length=length)]
 
 
 def build(name: str, length: int, seed: int) -> Built:

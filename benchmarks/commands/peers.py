@@ -6,7 +6,7 @@ that all its blocks are needed. A model that cannot run has a row that says how 
 """
 
 from ..contenders import PEERS
-from ..interleaved import Case, Group
+from ..interleaved import Group, compare_networks
 from ..options import Options
 from ..steps import MODES, build_single
 
@@ -17,16 +17,7 @@ NAMES = ("chordmixer", "plain", *PEERS)
 def make_groups(options: Options) -> list[Group]:
     lengths = (256,) if options.smoke else LENGTHS
     return [
-        Group(
-            [
-                Case(
-                    {"network": name, "mode": mode, "length": length},
-                    build_single,
-                    {"name": name, "length": length, "mode": mode, "seed": options.seed},
-                )
-                for name in NAMES
-            ]
-        )
+        compare_networks(NAMES, build_single, options.seed, mode=mode, length=length)
         for length in lengths
         for mode in MODES
     ]
