@@ -123,6 +123,8 @@ def shapes(inputs) -> dict:
 
 
 EXPORTS = [*HEADS, "cls pooling"]
+# the trunk and the head of tokens are parts of these, and ONNX takes long
+ONNX_EXPORTS = [case for case in EXPORTS if case not in ("model", "token_classification")]
 
 
 def build_export(row, case):
@@ -147,7 +149,7 @@ def test_exported_programs_run_at_other_shapes(row, case):
 
 
 @every_family
-@pytest.mark.parametrize("case", EXPORTS)
+@pytest.mark.parametrize("case", ONNX_EXPORTS)
 def test_onnx_programs_give_the_same_numbers(row, case, tmp_path):
     model, head = build_export(row, case)
     path = tmp_path / "model.onnx"
