@@ -260,7 +260,7 @@ def _links(rows: list[Row]) -> list[Measure]:
                     f"{head}: {what} / {title}",
                     must,
                     "",
-                    lambda case=case, unit=unit: f"{_ratio(*case):.2g}{unit}",
+                    lambda case=case, unit=unit: f"{_short(_ratio(*case))}{unit}",
                 )
             )
     return made
@@ -291,8 +291,12 @@ def _tokenizers(rows: list[Row]) -> list[Measure]:
         for other, title in (("numpy table", "a numpy table"), ("tokenizers", "tokenizers")):
             case = (rows, "median_s", {**shape, "tokenizer": other}, ours)
             name = f"DnaTokenizer, {count:,} x {letters:,} bases: speed / {title}"
-            made.append(_measure(name, "", "", lambda case=case: f"{_ratio(*case):.2g}x"))
+            made.append(_measure(name, "", "", lambda case=case: f"{_short(_ratio(*case))}x"))
     return made
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
 
 def tokens_per_second(row: Row) -> float:
