@@ -136,13 +136,14 @@ for name, start in (
 
 # the adding problem; the longer one goes on from the shorter one, so both are built for its length
 ADDING = {**SMALL, "max_position_embeddings": 31_800, "block_order": "rotate_mix"}
-EXPERIMENTS["adding_200"] = Experiment(
-    "adding_problem",
-    (
-        *("--base_length", "200", "--settings", json.dumps(ADDING)),
-        *("--num_train_epochs", "4", "--train_token_budget", "4096"),
-    ),
-)
+for name, budget in (("adding_200_large_steps", "16384"), ("adding_200", "4096")):
+    EXPERIMENTS[name] = Experiment(
+        "adding_problem",
+        (
+            *("--base_length", "200", "--settings", json.dumps(ADDING)),
+            *("--num_train_epochs", "4", "--train_token_budget", budget),
+        ),
+    )
 EXPERIMENTS["adding_1000"] = Experiment(
     "adding_problem",
     (

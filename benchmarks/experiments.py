@@ -79,10 +79,14 @@ def run_seeds(experiment: Experiment, arguments: list[str], folder: Path) -> dic
 
 
 def run_script(script: str, arguments: list[str], folder: Path) -> dict:
-    """Call an example, unless it has been called to its end; its metrics, and the seconds."""
+    """Call an example, unless it has come to its end with these arguments; metrics and seconds."""
     done = folder / "recorded.json"
     if done.exists():
-        return json.loads(done.read_text(encoding="utf-8"))
+        earlier = json.loads(done.read_text(encoding="utf-8"))
+        if earlier["arguments"] == arguments:
+            return earlier["found"]
+        raise SystemExit(f"{folder} holds a run with other arguments: --again runs it anew.")
+    asked = arguments
     resumed = any(folder.glob("checkpoint-*"))
     if resumed:
         arguments = [*arguments, "--resume_from_checkpoint", "true"]
@@ -95,7 +99,7 @@ def run_script(script: str, arguments: list[str], folder: Path) -> dict:
     found = {key: metrics[key] for key in (*OF_A_RUN, *OF_ALL_RUNS) if key in metrics}
     # the seconds of what was done before a restart are not known
     found = {"seconds": round(time.time() - begin), "resumed": resumed, **found}
-    done.write_text(json.dumps(found), encoding="utf-8")
+    done.write_text(json.dumps({"arguments": asked, "found": found}), encoding="utf-8")
     return found
 
 

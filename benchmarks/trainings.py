@@ -25,7 +25,11 @@ CHOICES = {
     "choice_token_dropout": "alternating rotation, 15% of the bases hidden",
 }
 ROTATIONS = ("forward", "alternating")
-ADDING = {"adding_200": "200", "adding_1000": "1,000"}
+ADDING = {
+    "adding_200_large_steps": "200, 16,384 tokens a step",
+    "adding_200": "200, 4,096 tokens a step",
+    "adding_1000": "1,000",
+}
 # tasks of the Paramixer paper, with the metric that counts right answers
 FIXED_LENGTH = {"adding": "within_tolerance", "temporal_order": "accuracy"}
 ORDERS = ("rotate_mix", "mix_rotate")
@@ -41,7 +45,7 @@ VOWELS = {
     "mrs_fmm": ("FMM", "99.64"),
     "mrs_luna": ("Luna", "99.46"),
 }
-# what heads of several scales cost in quality: task, metric, what to beat
+# what heads of several scales cost in quality: title and metric of a task
 TWINS = {
     "california": ("California housing, root mean squared error", "rmse"),
     "adult": ("Adult, accuracy", "accuracy"),
@@ -206,7 +210,7 @@ def _score(report: Record | None, metric: str) -> str:
 
 
 def _percent(report: Record, metric: str = "within_tolerance") -> str:
-    return f"{100 * report['overall'][metric]['value']:.1f}%"
+    return f"{100 * report['overall'][metric]['value']:.2f}%"
 
 
 def _spread(runs: list[Record], who: str, metric: str) -> str:

@@ -6,7 +6,11 @@ import os
 import subprocess
 import sys
 
-from .example_runs import FOLDER
+import pytest
+
+from hf_mixers.training import MixerTrainer
+
+from .example_runs import FOLDER, load
 
 
 def launch(name: str, folder, *arguments: str) -> str:
@@ -49,6 +53,15 @@ def test_masked_bases_of_all_processes_are_scored(tmp_path):
     assert len(counts) == 1
     # three in ten of ten windows of 100 to 400 bases; one process sees half of them
     assert 0.3 * 10 * 100 < counts.pop() < 0.3 * 10 * 400
+
+
+@pytest.mark.parametrize("name", ["adding_problem", "fixed_length_tasks", "time_series"])
+def test_other_processes_save_their_share_and_write_nothing(name, tmp_path, monkeypatch, quiet):
+    monkeypatch.setattr(MixerTrainer, "is_world_process_zero", lambda self: False)
+    assert load(name).main(["--smoke", "--output_dir", str(tmp_path)]) == {}
+    assert (tmp_path / "model.safetensors").exists()
+    written = {path.name for path in tmp_path.iterdir()}
+    assert not written & {"metrics.json", "predictions.csv", "README.md", "history.png"}
 
 
 def test_sums_are_scored_once(tmp_path):

@@ -56,6 +56,25 @@ def test_seeds_are_run_one_by_one_and_not_again(results, tmp_path, monkeypatch):
     assert json.loads((results / "two.json").read_text()) == record
 
 
+def test_a_finished_run_is_not_taken_for_one_with_other_arguments(results, tmp_path, monkeypatch):
+    def write_metrics(command, **options):
+        folder = tmp_path / "runs" / "quick"
+        folder.mkdir(parents=True)
+        metrics = {"test": {"seed": command[-3]}, "config": {}, "parameters": 1, "environment": {}}
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+
+    monkeypatch.setattr(experiments.subprocess, "run", write_metrics)
+    call = ["quick", "--runs", str(tmp_path / "runs")]
+    for seed in ("1", "2"):
+        monkeypatch.setitem(EXPERIMENTS, "quick", Experiment("x", ("--seed", seed)))
+        if seed == "2":
+            (results / "quick.json").unlink()
+            with pytest.raises(SystemExit, match="other arguments: --again runs it anew"):
+                main(call)
+        main([*call, "--again"])
+        assert json.loads((results / "quick.json").read_text())["test"]["seed"] == seed
+
+
 def test_what_cannot_be_run_is_said(results, monkeypatch):
     with pytest.raises(SystemExit, match="There is no experiment 'none'"):
         main(["none"])

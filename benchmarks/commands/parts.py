@@ -1,8 +1,8 @@
-"""Where the time of a training step goes: matrix products, copies, activations, the rest.
+"""Where the time of a training step goes: matrix products, copies, activations, sums, the rest.
 
 Ours and the plain twin on 64k tokens, under torch's profiler, which costs little here: operations
-are few and large. Copies are what turns tracks and stacks them, and what is taken along in a
-checkpoint or a sum; memory that is touched for the first time counts where it is touched.
+are few and large. Copies are what turns tracks and puts them side by side. Memory that is touched
+for the first time counts where it is touched.
 """
 
 from torch.profiler import ProfilerActivity, profile
