@@ -148,7 +148,7 @@ EXPERIMENTS["adding_1000"] = Experiment(
     "adding_problem",
     (
         *("--base_length", "1000", "--checkpoint", "{runs}/adding_200"),
-        *("--num_train_epochs", "1", "--train_token_budget", "16384"),
+        *("--num_train_epochs", "1", "--train_token_budget", "8192"),
     ),
 )
 
