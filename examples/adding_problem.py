@@ -15,29 +15,20 @@ A model of shorter sequences is a good start for longer ones, if it is built for
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
-import numpy as np
 from transformers import AutoModelForSequenceClassification, HfArgumentParser
 
-from hf_mixers import FAMILIES
-from hf_mixers.data import FlatCollator, adding_problem
-from hf_mixers.metrics import overall_values, regression_report
-from hf_mixers.plots import plot_by_length, plot_scatter
-from hf_mixers.processes import begin_run, hand_over, run_as_script
-from hf_mixers.runs import (
-    RunArguments,
-    parse_resume,
-    parse_settings,
-    print_overall,
-    write_run,
-    write_table,
-)
-from hf_mixers.training import MixerTrainer
+from hf_mixers.data import adding_problem
+from hf_mixers.goals import Amount
+from hf_mixers.processes import begin_run, run_as_script
+from hf_mixers.runs import RunArguments, parse_settings
+from hf_mixers.supervised import find_family
+from hf_mixers.synthetic_runs import SyntheticOptions, run_synthetic
 
 
 @dataclass
-class Options:
+class Options(SyntheticOptions):
     """Task and model."""
 
     base_length: int = field(
@@ -46,19 +37,12 @@ class Options:
     longest: int | None = field(
         default=None, metadata={"help": "Longest sequence; default: the paper's cap."}
     )
-    family: str = field(default="chordmixer", metadata={"help": "Family of the model."})
-    settings: str = field(
-        default="{}",
-        metadata={"help": "JSON of config fields that differ from the published ones."},
-    )
     checkpoint: str | None = field(
         default=None,
         metadata={"help": "Folder of a model to go on from, such as one of shorter sequences."},
     )
     num_train: int = field(default=50_000, metadata={"help": "Training examples of an epoch."})
-    num_eval: int = field(default=1_000, metadata={"help": "Validation examples."})
     num_test: int = field(default=5_000, metadata={"help": "Test examples."})
-    smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
 
 @dataclass
@@ -78,55 +62,24 @@ def main(arguments: list[str] | None = None) -> dict:
     )
     begin_run(training)
     if options.smoke:
-        options.num_train, options.num_eval, options.num_test = 64, 16, 16
         options.longest, training.num_train_epochs = 400, 1
-    train, validation, test = (
-        adding_problem(count, options.base_length, options.longest, 3 * training.seed + part)
-        for part, count in enumerate((options.num_train, options.num_eval, options.num_test))
-    )
-    model = build_model(options, train.longest)
-    print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
-    trainer = MixerTrainer(
-        model,
+    return run_synthetic(
+        partial(adding_problem, base_length=options.base_length, longest=options.longest),
+        partial(build_model, options),
+        Amount(tolerance=0.04),
+        options,
         training,
-        train_dataset=train,
-        eval_dataset=validation,
-        data_collator=FlatCollator(),
-        compute_metrics=lambda p: headline(p.predictions, p.label_ids),
-    )
-    trainer.train(resume_from_checkpoint=parse_resume(training))
-
-    folder = Path(training.output_dir)
-    predicted = trainer.predict(test)
-    if not hand_over(trainer):
-        return {}
-    predictions, targets = predicted.predictions[:, 0], predicted.label_ids
-    reports = {
-        "model": regression_report(predictions, targets, test.lengths),
-        "always 0.5": regression_report(np.full_like(targets, 0.5), targets, test.lengths),
-    }
-    plot_by_length(reports, folder / "by_length.png", metric="within_tolerance")
-    plot_scatter(predictions, targets, folder / "scatter.png")
-    columns = {"length": test.lengths, "target": targets, "prediction": predictions}
-    write_table(folder / "predictions.csv", columns)
-    results = write_run(
-        trainer,
-        reports,
-        options=[options],
+        guesses={"always 0.5": 0.5},
         dataset_name=f"adding problem, base length {options.base_length}",
         task="tabular-regression",
-        plots=["by_length.png", "scatter.png"],
     )
-    print_overall(reports)
-    print(f"Everything is in {folder}/", flush=True)
-    return results
 
 
 def build_model(options: Options, longest: int):
     """A regression model for two features per step, new or from a checkpoint."""
     if options.checkpoint:
         return AutoModelForSequenceClassification.from_pretrained(options.checkpoint)
-    family = FAMILIES[options.family]
+    family = find_family(options.family)
     settings = {
         "input_features": 2,
         "num_labels": 1,
@@ -141,11 +94,6 @@ def build_model(options: Options, longest: int):
         published = "adding_200"
     config = family.config.preset(published, **{"block_order": "rotate_mix", **settings})
     return family.sequence_classification(config)
-
-
-def headline(predictions: np.ndarray, targets: np.ndarray) -> dict[str, float]:
-    """The metrics without intervals, for evaluation while training."""
-    return overall_values(regression_report(predictions, targets, num_bootstrap=0))
 
 
 if __name__ == "__main__":

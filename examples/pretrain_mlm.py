@@ -19,7 +19,7 @@ import numpy as np
 from accelerate.utils import gather_object
 from transformers import HfArgumentParser
 
-from hf_mixers import FAMILIES, DnaTokenizer
+from hf_mixers import DnaTokenizer
 from hf_mixers.baselines import MarkovBaseline
 from hf_mixers.data import (
     FlatCollator,
@@ -36,6 +36,7 @@ from hf_mixers.runs import (
     print_overall,
     write_run,
 )
+from hf_mixers.supervised import find_family
 from hf_mixers.training import MixerTrainer
 
 
@@ -112,7 +113,7 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         seed=training.seed + 1,
         **settings,
     )
-    family = FAMILIES[options.family]
+    family = find_family(options.family)
     fields = {"max_position_embeddings": options.window[1]}
     fields |= choose_settings(options.family, options.settings)
     model = family.masked_lm(family.config(vocab_size=len(tokenizer), **fields))

@@ -36,32 +36,29 @@ class Classes:
     def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
         """Pictures of the results, by name."""
         plot_confusion(reports["model"], folder / "confusion.png")
-        lengths = {
-            (part["min_length"], part["max_length"]) for part in reports["model"]["by_length"]
-        }
-        if len(lengths) < 2:
-            return ["confusion.png"]
-        plot_by_length(reports, folder / "by_length.png", metric="accuracy")
-        return ["confusion.png", "by_length.png"]
+        return ["confusion.png", *_draw_by_length(reports, folder, "accuracy")]
 
 
 class Amount:
-    """The goal of a regression: a number, which models see standardised.
+    """The goal of a regression: a number, which models see as it is or standardised.
 
     Args:
-        mean, std: Of the target in the training part; results are in the target's own units.
+        mean, std: Of the target in the training part, if models see it standardised; results are in
+            the target's own units.
+        tolerance: By how much an answer may be off and still count as right.
     """
 
-    def __init__(self, mean: float = 0.0, std: float = 1.0):
-        self.mean, self.std = mean, std
+    def __init__(self, mean: float = 0.0, std: float = 1.0, tolerance: float | None = None):
+        self.mean, self.std, self.tolerance = mean, std, tolerance
 
     def config_fields(self) -> dict:
         return {"num_labels": 1, "problem_type": "regression"}
 
     def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
-        report = regression_report(
-            self._unscale(outputs), self._unscale(labels), lengths, tolerance=None, **options
-        )
+        values = self._unscale(outputs), self._unscale(labels)
+        report = regression_report(*values, lengths, tolerance=self.tolerance, **options)
+        if (self.mean, self.std) == (0, 1):
+            return report
         rmse = report["overall"]["rmse"]
         report["overall"]["rmse_standardized"] = {
             name: None if value is None else value / self.std for name, value in rmse.items()
@@ -73,10 +70,22 @@ class Amount:
 
     def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
         plot_scatter(self._unscale(outputs), self._unscale(labels), folder / "scatter.png")
-        return ["scatter.png"]
+        metric = "rmse" if self.tolerance is None else "within_tolerance"
+        return ["scatter.png", *_draw_by_length(reports, folder, metric)]
 
     def _unscale(self, values: np.ndarray) -> np.ndarray:
         return np.ravel(values).astype(np.float64) * self.std + self.mean
 
 
 Goal = Classes | Amount
+
+
+def _draw_by_length(reports: Mapping[str, dict], folder: Path, metric: str) -> list[str]:
+    """Results by length, where there is more than one."""
+    lengths = {
+        (part["min_length"], part["max_length"]) for part in reports["model"].get("by_length", [])
+    }
+    if len(lengths) < 2:
+        return []
+    plot_by_length(reports, folder / "by_length.png", metric=metric)
+    return ["by_length.png"]

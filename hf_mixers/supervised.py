@@ -9,7 +9,7 @@ import numpy as np
 from datasets import DatasetDict
 from transformers import EarlyStoppingCallback, EvalPrediction, PreTrainedModel
 
-from .auto import FAMILIES
+from .auto import FAMILIES, Family
 from .data.splits import draw_validation, split_stratified, subset_stratified
 from .goals import Goal
 from .metrics import overall_values
@@ -99,6 +99,13 @@ class SupervisedArguments(RunArguments):
     remove_unused_columns: bool = field(default=False)
 
 
+def find_family(name: str) -> Family:
+    """The family that a command line names."""
+    if name not in FAMILIES:
+        raise SystemExit(f"--family must be one of {', '.join(FAMILIES)}, got {name!r}.")
+    return FAMILIES[name]
+
+
 def build_model(
     options: ModelOptions,
     fields: Mapping[str, Any],
@@ -113,9 +120,7 @@ def build_model(
         suggestions: Fields of a model without preset, where the settings say nothing else.
         head: Which of the family's models.
     """
-    family = FAMILIES.get(options.family)
-    if family is None:
-        raise SystemExit(f"--family must be one of {', '.join(FAMILIES)}, got {options.family!r}.")
+    family = find_family(options.family)
     model_class = getattr(family, head, None)
     if model_class is None:
         raise SystemExit(f"The family {options.family} has no model for {head.replace('_', ' ')}.")
@@ -198,12 +203,13 @@ def train_model(
     rows: Mapping[str, Any],
     goal: Goal,
     *,
-    patience: int,
+    patience: int | None,
     **options,
 ) -> MixerTrainer:
     """Train on `rows["train"]`; the best epoch on `rows["validation"]` is kept, if it is there.
 
     Args:
+        patience: Evaluations without a better one after which to stop; None: never.
         options: Further arguments of the trainer.
     """
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
@@ -211,7 +217,7 @@ def train_model(
     training.dataloader_pin_memory &= training.device.type != "cpu"
     callbacks = []
     if "validation" in rows:
-        callbacks.append(EarlyStoppingCallback(patience))
+        callbacks += [EarlyStoppingCallback(patience)] if patience is not None else []
     else:
         training.eval_strategy, training.load_best_model_at_end = "no", False
         # something to draw, however few the steps

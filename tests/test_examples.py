@@ -96,7 +96,10 @@ def test_adding_problem_smoke_run(row, tmp_path, quiet):
     )
     check_run(tmp_path, results)
     assert (tmp_path / "scatter.png").exists()
+    assert (tmp_path / "by_length.png").exists()
     assert set(results["test"]) == {"model", "always 0.5"}
+    header = (tmp_path / "predictions.csv").read_text().splitlines()[0]
+    assert header == "length,target,prediction"
 
 
 def test_longer_adding_goes_on_from_shorter(tmp_path, quiet):
@@ -132,12 +135,14 @@ def test_fixed_length_tasks_are_those_of_the_paper(tmp_path, quiet):
         ("temporal_order", 8192, "previous"),
         ("temporal_order", 16384, "initial"),
     ):
-        config = script.build_model(script.Options(task=task, length=length)).config
+        config = script.build_model(script.Options(task=task), length).config
         assert config.pooling == "flat"
         assert (config.max_position_embeddings, config.residual_mode) == (length, residual)
         assert (config.hidden_size, config.intermediate_size) == (32, 32)
     with pytest.raises(SystemExit, match="--task must be one of adding, temporal_order, got 'xor'"):
         script.main(["--task", "xor", "--output_dir", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"--family must be one of chordmixer.*, got 'xor'"):
+        script.main(["--smoke", "--family", "xor", "--output_dir", str(tmp_path)])
 
 
 def test_genomes_are_classified_with_the_published_settings(tmp_path, quiet):

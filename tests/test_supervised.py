@@ -63,6 +63,13 @@ def test_amounts_are_scored_in_units_of_the_target():
     assert columns["prediction"].tolist() == [100, 110]
 
 
+def test_amounts_may_be_right_within_a_tolerance():
+    goal = Amount(tolerance=0.04)
+    report = goal.report(np.array([[0.5], [1.0]]), np.array([0.52, 1.5]), num_bootstrap=0)
+    assert report["overall"]["within_tolerance"]["value"] == 0.5
+    assert "rmse_standardized" not in report["overall"], "models see the target as it is"
+
+
 def test_classes_are_written_by_name():
     goal = Classes(["cat", "dog"])
     columns = goal.columns(np.array([[0.0, 0.0], [-50.0, 50.0]]), np.array([0, 1]))
