@@ -12,6 +12,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from .commands import COMMANDS
+from .curves import draw_trainings
 from .interleaved import measure_in_turns
 from .measures import make_measures
 from .options import Options, add_options
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = make_parser().parse_args(arguments)
     if given.command == "report":
         update_readme(given.readme, given.results)
-        for picture in draw_all(given.results):
+        for picture in (*draw_all(given.results), *draw_trainings(given.results)):
             print(picture)
         return
     options = Options.parse(given)
@@ -38,9 +39,9 @@ def make_parser() -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         add_options(_add_command(commands, name, module.__doc__))
     add_options(_add_command(commands, "all", "All measurements, one after the other."))
-    about = "Tables in the README and pictures, made from the CSV files; nothing is measured."
+    about = "Tables in the README and pictures, made from the results; nothing is measured."
     report = _add_command(commands, "report", about)
-    report.add_argument("--results", type=Path, default=RESULTS, help="folder of the CSV files")
+    report.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     readme = Path(__file__).parents[1] / "README.md"
     report.add_argument("--readme", type=Path, default=readme, help="README with the marks")
     return parser

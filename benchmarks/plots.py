@@ -1,4 +1,4 @@
-"""Pictures of the results, drawn from the CSV files alone."""
+"""Pictures of the measurements, drawn from their CSV files alone."""
 
 from collections.abc import Callable
 from pathlib import Path

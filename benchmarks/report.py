@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from .measures import make_measures
-from .tables import Row, find_rows, make_table, read_tables
+from .tables import Row, find_rows, make_picture, make_table, read_tables
 from .trainings import make_trainings_section
 
 TITLES = {
@@ -47,6 +47,7 @@ def make_benchmarks_section(folder: Path) -> str:
         parts.append(make_table(["", "goal", "measured"], rows))
     if "peers" in tables:
         parts += [_make_peer_table(tables["peers"], mode) for mode in ("forward", "training")]
+        parts[-1] += make_picture("peers", "time and memory over length, beside other networks")
     parts.append(_describe_machines(folder, list(tables)))
     return "\n".join(parts)
 

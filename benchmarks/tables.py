@@ -52,6 +52,11 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
+def make_picture(name: str, text: str) -> str:
+    """Markdown of a picture that lies beside the results, below a table."""
+    return f"\n![{text}](benchmarks/results/{name}.png)\n"
+
+
 def write_environment(path: Path, seed: int, threads: int | None, options: dict) -> None:
     """Versions, machine, threads, allocator and options of a run."""
     environment = run_environment(seed)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from statistics import mean, stdev
 
-from .tables import make_table
+from .tables import make_picture, make_table
 
 Record = dict
 
@@ -19,6 +19,8 @@ CLASSIFIERS = {
     "genus12_species": "twelve genera, no species in two parts",
     "contigs5": "contigs of five species, 100 to 518,565 bases",
 }
+# of these there are pictures by percentile of length: metric
+BY_LENGTH = {"genes_pretrained_species": "accuracy", "contigs5": "balanced_accuracy"}
 # compared on the validation part of genes of new species
 CHOICES = {
     "genes_species": "the model of the first table",
@@ -53,10 +55,15 @@ TWINS = {
 }
 
 
+def read_records(folder: Path) -> dict[str, Record]:
+    """The trainings that are recorded in a folder, by name."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    return {name: record for name, record in found.items() if "script" in record}
+
+
 def make_trainings_section(folder: Path) -> str:
     """What the README says about the trainings that are recorded in a folder."""
-    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    records = {name: record for name, record in records.items() if "script" in record}
+    records = read_records(folder)
     makers = (
         *(_classifiers, _few_labels, _language_models, _adding, _fixed_length, _vowels, _twins),
         *(_blocks, _rotations, _choices),
@@ -78,6 +85,8 @@ def _classifiers(records: dict[str, Record]) -> str | None:
     header += ["k-mer regression", "small CNN"]
     note = "95% bootstrap intervals in the files"
     note += "; of contigs, balanced accuracy.\n" if "contigs5" in records else ".\n"
+    pictures = (make_picture(name, CLASSIFIERS[name]) for name in BY_LENGTH if name in records)
+    note += "".join(pictures)
     return f"{make_table(header, rows)}\n{note}" if rows else None
 
 
@@ -111,7 +120,7 @@ def _adding(records: dict[str, Record]) -> str | None:
             model, guess = records[name]["test"].values()
             rows.append([base, _effort(records[name]), _percent(model), _percent(guess)])
     header = ["adding problem: base length", "training", "within 0.04", "always 0.5"]
-    return make_table(header, rows) if rows else None
+    return make_table(header, rows) + make_picture("adding", "adding problem") if rows else None
 
 
 def _fixed_length(records: dict[str, Record]) -> str | None:

@@ -2,7 +2,11 @@
 
 import json
 
+import numpy as np
+
+from benchmarks.curves import draw_trainings
 from benchmarks.trainings import make_trainings_section
+from hf_mixers.metrics import classification_report
 
 
 def overall(**values: float) -> dict:
@@ -79,3 +83,15 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         assert line in lines
     assert not any("pre-trained on" in line for line in lines)
     assert "95% bootstrap intervals in the files; of contigs, balanced accuracy." in lines
+    assert "![adding problem](benchmarks/results/adding.png)" in lines
+
+
+def test_pictures_are_drawn_of_what_is_recorded(tmp_path):
+    assert draw_trainings(tmp_path) == []
+    history = [{"epoch": 0.5, "loss": 0.1}, {"epoch": 1.0, "eval_within_tolerance": 0.9}]
+    write(tmp_path, "adding_200", history=history)
+    report = classification_report(np.eye(2)[[0, 1, 1, 0]], [0, 1, 0, 0], [5, 6, 7, 8])
+    write(tmp_path, "contigs5", test={"model": report, "kmer": report})
+    pictures = draw_trainings(tmp_path)
+    assert [path.name for path in pictures] == ["contigs5.png", "adding.png"]
+    assert all(path.stat().st_size > 1000 for path in pictures)
