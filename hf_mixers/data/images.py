@@ -30,7 +30,7 @@ def load_images(
     """Images with classes, in the parts that the source has; all are in `train` if it has none.
 
     Columns are `image` `(C, H, W)` uint8, `label` and `id`. All images of a source must have one
-    size and one number of channels, unless they are to be changed.
+    size and one number of channels, unless they are to be changed. Grey of 16 bits becomes 8.
 
     Args:
         source: A folder with one folder of pictures per class (in folders `train`, `test` and
@@ -126,15 +126,24 @@ class PixelScaler:
 
     def apply(self, part: Dataset) -> "PixelRows":
         """Model inputs with `labels`, made when asked for."""
-        return PixelRows(read_pixels(part), np.asarray(part.with_format(None)["label"][:]), self)
+        pixels = read_pixels(part)
+        self._check_channels(pixels[0])
+        return PixelRows(pixels, np.asarray(part.with_format(None)["label"][:]), self)
 
     def scale(self, image: np.ndarray) -> np.ndarray:
         """One image `(C, H, W)`, as `read_as` says."""
+        self._check_channels(image)
         if self.read_as == "ids":
             return image.reshape(-1)
         mean, std = (np.asarray(v, np.float32)[:, None, None] for v in (self.mean, self.std))
         scaled = (image.astype(np.float32) - mean) / std
         return scaled if self.read_as == "picture" else scaled.reshape(len(scaled), -1).T
+
+    def _check_channels(self, image: np.ndarray) -> None:
+        if image.ndim != 3 or len(image) != len(self.mean):
+            raise ValueError(
+                f"An image has the shape {image.shape}: the scaler is for ({len(self.mean)}, H, W)."
+            )
 
     def to_dict(self) -> dict:
         """For JSON; `PixelScaler(**...)` takes it back."""
@@ -178,8 +187,10 @@ class _Change:
             raise ImportError("Pictures need pillow: pip install hf-mixers[images].") from error
         try:
             with Image.open(file) as picture:
-                # palettes, transparency and deep greys become one of the two that are left
-                is_grey = picture.mode in ("1", "L", "LA", "I", "I;16", "F")
+                if picture.mode == "F" or picture.mode.startswith("I"):
+                    picture = Image.fromarray(_flatten_grey(picture, name))
+                # palettes and transparency become one of the two that are left
+                is_grey = picture.mode in ("1", "L", "LA")
                 mode = {1: "L", 3: "RGB", None: "L" if is_grey else "RGB"}[self.channels]
                 picture = picture.convert(mode)
                 if self.image_size is not None:
@@ -189,6 +200,19 @@ class _Change:
         except OSError as error:
             raise ValueError(f"{name} is no picture that can be read: {error}") from error
         return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+
+
+def _flatten_grey(picture, name: str) -> np.ndarray:
+    """Deep grey in 8 bits: a conversion by pillow would clip it at 255."""
+    values = np.asarray(picture)
+    # mode I has no depth: pgm files are brought to 16 bits there, of others only values can tell
+    is_deep = picture.mode.startswith("I;16") or picture.format == "PPM" or values.max() > 255
+    if picture.mode == "F" or not is_deep or values.min() < 0 or values.max() > 65535:
+        raise ValueError(
+            f"{name} has grey from {values.min()} to {values.max()} in mode {picture.mode}: grey"
+            " of 8 or 16 bits is accepted."
+        )
+    return (values >> 8).astype(np.uint8)
 
 
 def _read_folders(folder: Path, change: _Change) -> dict[str, Examples]:

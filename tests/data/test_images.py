@@ -112,6 +112,60 @@ def test_pictures_of_other_sizes_and_colours_are_refused_or_changed(tmp_path):
         load_images(tmp_path, channels=2)
 
 
+DEEP = np.arange(0, 64000, 4000, dtype=np.uint16).reshape(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels"),
+    [
+        ("a.png", DEEP),
+        ("a.tif", DEEP),
+        ("a.tif", DEEP.astype(">u2")),
+        ("a.tif", DEEP.astype(np.int32)),
+        ("a.pgm", DEEP),
+        ("a.pgm", DEEP // 1000),
+    ],
+)
+@pytest.mark.parametrize("channels", [None, 3])
+def test_grey_of_16_bits_keeps_its_shades(tmp_path, name, pixels, channels):
+    (tmp_path / "cat").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "cat" / name)
+    found = read_pixels(load_images(tmp_path, channels=channels)["train"])
+    np.testing.assert_array_equal(found[0], np.stack([pixels >> 8] * (channels or 1)))
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (DEEP.astype(np.float32), r"from 0\.0 to 60000\.0 in mode F"),
+        (DEEP.astype(np.int32) * 2, "from 0 to 120000 in mode I"),
+        (DEEP.astype(np.int32) - 1, "from -1 to 59999 in mode I"),
+        (DEEP.astype(np.int32) // 1000, "from 0 to 60 in mode I"),
+    ],
+)
+def test_grey_of_unknown_depth_is_refused(tmp_path, pixels, message):
+    (tmp_path / "cat").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "cat" / "a.tif")
+    with pytest.raises(ValueError, match=rf"a\.tif has grey {message}: grey of 8 or 16 bits is"):
+        load_images(tmp_path)
+
+
+def test_images_with_other_colours_than_the_scaler_are_refused():
+    grey, colour = (
+        make_image_parts({"train": ([np.zeros((c, 4, 4), np.uint8)], ["a"], ["x"])})["train"]
+        for c in (1, 3)
+    )
+    for train, how, other in ((colour, "picture", grey), (grey, "ids", colour)):
+        scaler = PixelScaler.fit(train, how)
+        message = rf"has the shape .* the scaler is for \({len(scaler.mean)}, H, W\)\."
+        with pytest.raises(ValueError, match=message):
+            scaler.apply(other)
+        with pytest.raises(ValueError, match=message):
+            scaler.scale(read_pixels(other)[0])
+        with pytest.raises(ValueError, match=message):
+            scaler.scale(np.zeros((4, 4), np.uint8))
+
+
 def test_bad_folders_are_named(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         load_images(tmp_path / "none")
