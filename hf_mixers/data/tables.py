@@ -269,8 +269,11 @@ def _as_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 
 def _as_text(column: pd.Series) -> pd.Series:
-    """Categories as text; 3.0 is 3, as a gap turns a column of whole numbers into others."""
-    missing = column.isna()
-    if types.is_float_dtype(column) and (column[~missing] % 1 == 0).all():
-        column = column.fillna(0).astype(np.int64)
-    return column.astype(object).map(str).where(~missing, MISSING)
+    """Categories as text; missing ones have a name."""
+    return column.astype(object).map(_write).where(column.notna(), MISSING)
+
+
+def _write(value) -> str:
+    """A value as text, whatever stands in other rows; 3.0 is 3, as a gap turns 3 into 3.0."""
+    is_whole = isinstance(value, (float, np.floating)) and value.is_integer()
+    return str(int(value) if is_whole else value)

@@ -160,6 +160,16 @@ def test_gaps_are_in_the_middle_with_a_flag_and_unknown_categories_are_counted(s
     assert "1 of 1 rows have a 'kind' that training does not know" in said()
 
 
+def test_a_number_that_is_a_name_has_one_spelling_in_all_parts(said):
+    train = Dataset.from_dict({"x": [1.0, 1.5, 2.0, None], "label": [0, 1, 0, 1]})
+    encoder = TableEncoder.fit(train, categorical=["x"])
+    assert encoder.categories == {"x": ["(missing)", "1", "1.5", "2"]}
+    for values, codes in (([1.0, 2.0], [2, 4]), ([2, 1], [4, 2]), ([1.5, None], [3, 1])):
+        found = encoder.encode(Dataset.from_dict({"x": values}))["category_ids"][:]
+        assert found == [[code] for code in codes]
+    assert "does not know" not in said()
+
+
 def test_columns_that_do_not_fit_the_encoder_are_named():
     encoder = TableEncoder.fit(Dataset.from_dict({"x": [1.0, 2.0], "label": [0, 1]}))
     with pytest.raises(ValueError, match="has no column 'x': it has z"):
