@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -62,6 +63,7 @@ def load_table(
         raise ValueError(f"{files[0]} has no column to predict {target!r} from.")
     if "label" in table and target != "label":
         raise ValueError(f"{files[0]} has a column 'label' besides its target {target!r}.")
+    table = table.apply(_join_kinds)
     task = _check_task(table[target], target, task)
     label = table.pop(target)
     rows = Dataset.from_pandas(table, preserve_index=False)
@@ -206,7 +208,9 @@ def _read_file(file: str, kind: str) -> pd.DataFrame:
             table = pd.read_parquet(file)
         else:
             is_tabbed = file.lower().removesuffix(".gz").endswith(".tsv")
-            table = pd.read_csv(file, sep="\t" if is_tabbed else ",", skipinitialspace=True)
+            # else a long column is read in pieces, each with a type of its own
+            options = {"skipinitialspace": True, "low_memory": False}
+            table = pd.read_csv(file, sep="\t" if is_tabbed else ",", **options)
     except Exception as error:
         # pandas, pyarrow and gzip have many words for the same thing
         text = " ".join(str(error).split())
@@ -214,6 +218,27 @@ def _read_file(file: str, kind: str) -> pd.DataFrame:
     if table.empty:
         raise ValueError(f"{file} holds no rows.")
     return table
+
+
+def _join_kinds(column: pd.Series) -> pd.Series:
+    """A column that is numbers in one file and text in another as text; all others as they are."""
+    if not types.is_object_dtype(column):
+        return column
+    seen = column.dropna()
+    kinds = sorted(set(seen.map(_kind)))
+    if len(kinds) < 2:
+        return column
+    if not set(kinds) <= {"bool", "number", "str"}:
+        raise ValueError(
+            f"Column {column.name!r} holds {' and '.join(kinds)}: numbers, text and truth values"
+            " are accepted together."
+        )
+    return seen.map(_write).reindex(column.index)
+
+
+def _kind(value) -> str:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return "number" if is_number else type(value).__name__
 
 
 def _check_task(target: pd.Series, name: str, task: TableTask | None) -> TableTask:

@@ -70,6 +70,34 @@ def test_several_files_are_one_table(tmp_path):
         load_table(tmp_path, "price")
 
 
+def test_columns_that_mix_numbers_and_text_are_text(tmp_path):
+    for name, text in (
+        ("a.csv", "x,z,y\n1,1,0.5\n2.5,,0.5\n,2,0.5\n"),
+        ("b.csv", "x,z,y\nno,3,0.5\n3,4.5,0.5\n,5,0.5\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    rows = load_table(tmp_path, "y")
+    assert rows["x"][:] == ["1", "2.5", None, "no", "3", None]
+    assert rows["z"][:] == [1, None, 2, 3, 4.5, 5]
+    for name, kind in (("a", [1]), ("b", ["u"])):
+        write(tmp_path / f"{name}.parquet", {"x": [0.5], "y": kind})
+    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    assert load_table(files, "y").features["label"].names == ["1", "u"]
+    write(files[1], {"x": pd.to_datetime(["2020-01-01"]), "y": ["u"]})
+    with pytest.raises(ValueError, match="Column 'x' holds Timestamp and number: numbers, text"):
+        load_table(files, "y")
+
+
+def test_a_long_column_has_one_type(tmp_path):
+    others = [f"c{i}" for i in range(62)]
+    filler = "," * len(others)
+    # so many cells that pandas would read them in two pieces
+    lines = ["x,y," + ",".join(others), *[f"01,0.5{filler}"] * 2**14, f"no,0.5{filler}"]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    rows = load_table(tmp_path / "x.csv", "y", ignore=others)
+    assert set(rows["x"][:]) == {"01", "no"}
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
