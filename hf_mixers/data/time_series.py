@@ -22,11 +22,11 @@ def load_time_series(source: str | os.PathLike, name: str | None = None) -> Data
 
     Args:
         source: `.ts` files of the UEA and UCR archives (a folder with `<name>_TRAIN.ts` and
-            `<name>_TEST.ts`, or one of these), or an `.npz` file. That has arrays `x_train`,
-            `y_train`, `x_test`, `y_test`, and `x_validation`, `y_validation` if there is such a
-            part: `x` is `(N, L, F)`, `(N, L)`, or with `lengths_train` and so on all series end to
-            end, `(T, F)`. Labels are text, or numbers that `class_names` may name. Several sets
-            lie in one file with the prefix `<name>__`, see `_read_joined`.
+            `<name>_TEST.ts`, or one of these; plain or gzipped), or an `.npz` file. That has arrays
+            `x_train`, `y_train`, `x_test`, `y_test`, and `x_validation`, `y_validation` if there is
+            such a part: `x` is `(N, L, F)`, `(N, L)`, or with `lengths_train` and so on all series
+            end to end, `(T, F)`. Labels are text, or numbers that `class_names` may name. Several
+            sets lie in one file with the prefix `<name>__`, see `_read_joined`.
         name: Which set, where the source has several.
     """
     path = os.fspath(source)
@@ -37,7 +37,8 @@ def load_time_series(source: str | os.PathLike, name: str | None = None) -> Data
     parts, announced = {}, None
     for part, file in find_ts_pair(path, name).items():
         series, labels, classes = read_ts(file)
-        if announced is not None and classes is not None and classes != announced:
+        # the order is that of the training part
+        if announced is not None and classes is not None and set(classes) != set(announced):
             raise ValueError(f"{file} has other classes than its training part.")
         announced = announced or classes
         parts[part] = (series, labels)
@@ -90,15 +91,24 @@ def make_series_parts(
         id=Value("string"),
     )
     made = {}
-    for part, (series, labels) in parts.items():
+    for part, (given, labels) in parts.items():
+        # a value beyond what float32 holds becomes infinite
+        with np.errstate(over="ignore"):
+            series = [np.asarray(one, dtype=np.float32) for one in given]
         for number, one in enumerate(series):
             if one.ndim != 2 or one.shape[1] != num_channels or len(one) == 0:
                 raise ValueError(
                     f"Series {number} of {part} has shape {one.shape}: (L, {num_channels}) with at"
                     " least one step is accepted."
                 )
+            if np.isinf(one).any():
+                raise ValueError(
+                    f"Series {number} of {part} holds an infinite value in step"
+                    f" {int(np.isinf(one).any(1).argmax())}: numbers, and nan for missing ones, are"
+                    " accepted."
+                )
         rows = {
-            "input_values": [np.asarray(one, dtype=np.float32) for one in series],
+            "input_values": series,
             "label": [str(label) for label in labels],
             "length": [len(one) for one in series],
             "id": [f"{part}_{number}" for number in range(len(series))],
@@ -204,7 +214,10 @@ def _read_npz(path: str, name: str | None) -> DatasetDict:
         parts[part] = (series, name_classes(path, labels, names))
     if "train" not in parts:
         raise ValueError(f"{path} has no x_train and y_train: it has {', '.join(arrays)}.")
-    return make_series_parts(parts, names)
+    try:
+        return make_series_parts(parts, names)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _read_joined(path: str, arrays: dict, name: str | None) -> dict:

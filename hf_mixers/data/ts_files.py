@@ -1,7 +1,8 @@
 """Files of time series in the `.ts` format of the UEA and UCR archives."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .records import open_plain_or_gzip
 
 _MISSING = "?"
+_PART_FILE = re.compile(r"(?P<stem>.*)_(?P<part>TRAIN|TEST)\.ts(\.gz)?")
 _FLAGS = ("timestamps", "missing", "univariate", "equallength")
 _COUNTS = ("dimensions", "dimension", "serieslength")
 # about the data, but nothing that reading needs
@@ -160,9 +162,12 @@ def _read_channel(text: str, number: int, place: str) -> np.ndarray:
         raise ValueError(
             f"{place}: channel {number} holds {wrong[:40]!r}, which is neither a number nor ?."
         ) from error
+    # a value beyond what float32 holds becomes infinite
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float32)
     if np.isinf(values).any():
         raise ValueError(f"{place}: channel {number} holds an infinite value.")
-    return values.astype(np.float32)
+    return values
 
 
 def _is_number(word: str) -> bool:
@@ -176,6 +181,8 @@ def _is_number(word: str) -> bool:
 def find_ts_pair(source: str | os.PathLike, name: str | None = None) -> dict[str, str]:
     """Files of the official parts: `<name>_TRAIN.ts` and `<name>_TEST.ts` in a folder or beside.
 
+    Either may be gzipped, with `.gz` after its name.
+
     Args:
         source: A folder with the two files, or with a folder `name` that has them; or one of them.
             A file that is named otherwise is all there is, under `train`.
@@ -186,28 +193,33 @@ def find_ts_pair(source: str | os.PathLike, name: str | None = None) -> dict[str
         folder = source
         if name is not None and os.path.isdir(os.path.join(source, name)):
             folder = os.path.join(source, name)
-        found = _training_files(folder)
-        chosen = [file for file in found if name is None or _stem(file) == name]
+        found = _set_names(folder)
+        chosen = [one for one in found if name is None or one == name]
         if len(chosen) != 1:
-            names = ", ".join(map(_stem, found)) or "none"
             raise ValueError(
                 f"{folder} should hold one set <name>_TRAIN.ts and <name>_TEST.ts"
-                f"{'' if name is None else f' with the name {name}'}: it has {names}."
+                f"{'' if name is None else f' with the name {name}'}: it has"
+                f" {', '.join(found) or 'none'}."
             )
-        source = os.path.join(folder, chosen[0])
-    for here, there in (("_TRAIN.ts", "_TEST.ts"), ("_TEST.ts", "_TRAIN.ts")):
-        if source.endswith(here):
-            other = source.removesuffix(here) + there
-            if not os.path.isfile(other):
-                raise ValueError(f"{source} has no {os.path.basename(other)} beside it.")
-            pair = sorted([source, other])
-            return {"train": pair[1], "test": pair[0]}
-    return {"train": source}
+        source = _plain_or_gzip(os.path.join(folder, f"{chosen[0]}_TRAIN.ts"))
+    known = _PART_FILE.fullmatch(source)
+    if known is None:
+        return {"train": source}
+    if known["part"] == "TRAIN":
+        return {"train": source, "test": _plain_or_gzip(f"{known['stem']}_TEST.ts")}
+    return {"train": _plain_or_gzip(f"{known['stem']}_TRAIN.ts"), "test": source}
 
 
-def _training_files(folder: str) -> Sequence[str]:
-    return sorted(file for file in os.listdir(folder) if file.endswith("_TRAIN.ts"))
+def _set_names(folder: str) -> list[str]:
+    """Names of the sets that have a training part in a folder."""
+    known = filter(None, map(_PART_FILE.fullmatch, os.listdir(folder)))
+    return sorted({one["stem"] for one in known if one["part"] == "TRAIN"})
 
 
-def _stem(file: str) -> str:
-    return file.removesuffix("_TRAIN.ts")
+def _plain_or_gzip(path: str) -> str:
+    """The one of a file and its gzipped twin that is there."""
+    found = [one for one in (path, f"{path}.gz") if os.path.isfile(one)]
+    if len(found) != 1:
+        state = "both are" if found else "neither is"
+        raise ValueError(f"Of {path} and {path}.gz one is needed: {state} there.")
+    return found[0]

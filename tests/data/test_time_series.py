@@ -59,6 +59,37 @@ def test_one_file_is_all_there_is_and_may_be_packed(tmp_path):
     assert len(parts["train"]) == 2
 
 
+@pytest.mark.parametrize("endings", [(".ts.gz", ".ts.gz"), (".ts", ".ts.gz"), (".ts.gz", ".ts")])
+def test_packed_files_are_paired_as_plain_ones(tmp_path, endings):
+    paths = [
+        write(tmp_path / f"A_{part}{ending}", text)
+        for part, ending, text in zip(("TRAIN", "TEST"), endings, (TRAIN, TEST), strict=True)
+    ]
+    for source in (*paths, tmp_path):
+        parts = load_time_series(source)
+        assert {part: len(rows) for part, rows in parts.items()} == {"train": 2, "test": 1}
+    write(tmp_path / "B_TRAIN.ts.gz", TRAIN)
+    assert len(load_time_series(tmp_path, "A")["test"]) == 1
+    with pytest.raises(ValueError, match=r"should hold one set .*: it has A, B"):
+        load_time_series(tmp_path)
+
+
+def test_two_copies_of_a_part_are_refused(tmp_path):
+    path = write(tmp_path / "A_TRAIN.ts", TRAIN)
+    for ending in (".ts", ".ts.gz"):
+        write(tmp_path / f"A_TEST{ending}", TEST)
+    with pytest.raises(ValueError, match=r"A_TEST\.ts and .*A_TEST\.ts\.gz one is needed: both"):
+        load_time_series(path)
+
+
+def test_classes_may_be_announced_in_another_order(tmp_path):
+    write(tmp_path / "A_TRAIN.ts", TRAIN)
+    write(tmp_path / "A_TEST.ts", TEST.replace("up down", "down up"))
+    parts = load_time_series(tmp_path)
+    assert parts["test"].features["label"].names == ["up", "down"]
+    assert parts["test"]["label"][:] == [1]
+
+
 def test_univariate_series_of_one_length(tmp_path):
     text = "@univariate true\n@equalLength true\n@seriesLength 3\n@classLabel true a b\n@data\n"
     parts = load_time_series(write(tmp_path / "x.ts", text + "1,2,3:a\n4,?,6:b\n"))
@@ -87,6 +118,7 @@ def test_univariate_series_of_one_length(tmp_path):
         (HEADER + "1,x:1,2:up\n", "channel 1 holds 'x', which is neither a number nor"),
         (HEADER + "1,,3:1,2,3:up\n", "channel 1 holds '', which is neither a number nor"),
         (HEADER + "1:inf:up\n", "channel 2 holds an infinite value"),
+        (HEADER + "1:-1e39:up\n", "channel 2 holds an infinite value"),
         (HEADER + ":1:up\n", "channel 1 is empty"),
         (HEADER + "1,?:1,2:up\n", "a value is missing where @missing false says that none is"),
         ("@equalLength true\n@data\n1,2:a\n1:a\n", "line 4: a series of 1 values where all have 2"),
@@ -103,9 +135,9 @@ def test_bad_ts_files_are_named_with_their_line(tmp_path, text, message):
 
 def test_parts_that_do_not_fit_are_refused(tmp_path):
     path = write(tmp_path / "A_TRAIN.ts", TRAIN)
-    with pytest.raises(ValueError, match=r"has no A_TEST\.ts beside it"):
+    with pytest.raises(ValueError, match=r"A_TEST\.ts and .*A_TEST\.ts\.gz one is needed: neither"):
         load_time_series(path)
-    write(tmp_path / "A_TEST.ts", TEST.replace("up down", "down up"))
+    write(tmp_path / "A_TEST.ts", TEST.replace("up down", "down right"))
     with pytest.raises(ValueError, match="has other classes than its training part"):
         load_time_series(path)
     write(tmp_path / "B_TRAIN.ts", TRAIN)
@@ -153,6 +185,11 @@ def test_npz_of_equal_and_of_joined_series(tmp_path):
             "lengths_train with sum 4",
         ),
         ({"S__x": np.zeros((5, 1))}, "has no S__lengths"),
+        (
+            {"x_train": [[1.0, 2.0], [np.nan, np.inf]], "y_train": [0, 1]},
+            "Series 1 of train holds an infinite value in step 1",
+        ),
+        ({"x_train": [[1e39]], "y_train": [0]}, "Series 0 of train holds an infinite value"),
     ],
 )
 def test_bad_npz_files_are_named(tmp_path, arrays, message):
