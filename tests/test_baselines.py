@@ -119,6 +119,22 @@ def test_labels_without_rows_keep_their_column(model):
     assert model.fit(texts, labels * 2).predict_proba(texts).shape == (20, 3)
 
 
+@each_classifier
+def test_classes_without_rows_have_probability_zero(model):
+    texts, labels = draw(20)
+    held_out = (texts, labels * 3)
+    for options in ({"num_labels": 4}, {"validation": held_out}):
+        found = model.fit(texts, labels * 2, **options).predict_proba(texts)
+        assert found.shape == (20, 4)
+        assert not found[:, [1, 3]].any()
+        np.testing.assert_allclose(found.sum(1), 1, atol=1e-5)
+    for options in ({}, {"validation": held_out}):
+        largest = 3 if options else 2
+        message = rf"num_labels={largest} was given, but there is a label {largest}\."
+        with pytest.raises(ValueError, match=message):
+            model.fit(texts, labels * 2, num_labels=largest, **options)
+
+
 def test_regularisation_is_chosen_on_validation_rows():
     texts, labels = draw(80)
     assert KmerLogisticRegression(k=3).fit(texts, labels).C_ == 10
@@ -314,6 +330,19 @@ def test_random_kernels_answer_alone_as_in_company():
     np.testing.assert_allclose(model.predict_scores(series), alone, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_random_kernels_give_classes_without_rows_the_lowest_score(num_classes):
+    series, labels = draw_waves(40, num_classes)
+    model = RandomKernelRidge(50).fit(series, labels * 2, num_labels=6)
+    scores = model.predict_scores(series[:5])
+    assert scores.shape == (5, 6)
+    seen = np.arange(num_classes) * 2
+    absent = np.setdiff1d(np.arange(6), seen)
+    assert (scores[:, absent].max(1) < scores[:, seen].min(1)).all()
+    alone = np.concatenate([model.predict_scores([one]) for one in series[:5]])
+    np.testing.assert_allclose(scores, alone, atol=1e-5)
+
+
 def test_random_kernels_count_shares_and_peaks_slowly():
     series, labels = draw_waves(4, 2)
     model = RandomKernelRidge(6).fit(series, labels)
@@ -342,5 +371,9 @@ def test_random_kernels_say_what_they_need():
         RandomKernelRidge(0)
     with pytest.raises(ValueError, match="Got 1 series and 2 labels"):
         RandomKernelRidge(5).fit([np.zeros((3, 1))], [0, 1])
+    with pytest.raises(ValueError, match=r"Labels of two classes or more are needed, got only 1\."):
+        RandomKernelRidge(5).fit([np.zeros((3, 1))], [1])
+    with pytest.raises(ValueError, match=r"num_labels=1 was given, but there is a label 1\."):
+        RandomKernelRidge(5).fit([np.zeros((3, 1))] * 2, [0, 1], num_labels=1)
     with pytest.raises(ValueError, match="predicts after fit"):
         RandomKernelRidge(5).predict_scores([np.zeros((3, 1))])

@@ -1,4 +1,4 @@
-"""Sequences as small integers: A, C, G and T are 0 to 3, everything else is 4."""
+"""Sequences as small integers: A, C, G and T are 0 to 3, everything else is 4; their labels."""
 
 from collections.abc import Sequence
 
@@ -36,6 +36,20 @@ def check_examples(sequences: Sequence[str], labels: Sequence[int]) -> np.ndarra
             f"Labels are integers from 0 on, got {classes.dtype} from {classes.min()} on."
         )
     return classes.astype(np.int64)
+
+
+def count_classes(num_labels: int | None, *labels: np.ndarray) -> int:
+    """How many classes there are: as many as was said, or else up to the largest label.
+
+    >>> count_classes(None, np.array([0, 2])), count_classes(5, np.array([0, 2]))
+    (3, 5)
+    """
+    largest = max(int(one.max()) for one in labels)
+    if num_labels is None:
+        return largest + 1
+    if num_labels <= largest:
+        raise ValueError(f"num_labels={num_labels} was given, but there is a label {largest}.")
+    return num_labels
 
 
 def check_sequences(sequences: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from .bases import UNKNOWN, check_examples, check_sequences, encode
+from .bases import UNKNOWN, check_examples, check_sequences, count_classes, encode
 
 # padding gets a letter of its own, which the one-hot coding turns into zeros
 PADDING = UNKNOWN + 1
@@ -66,16 +66,23 @@ class SmallCnn:
         labels: Sequence[int],
         validation: tuple[Sequence[str], Sequence[int]] | None = None,
         *,
+        num_labels: int | None = None,
         progress: bool = True,
     ) -> "SmallCnn":
-        """Learn from texts and integer labels; `validation` holds texts and labels as well."""
+        """Learn from texts and integer labels; `validation` holds texts and labels as well.
+
+        Args:
+            num_labels: number of classes, up to the largest label by default; those without rows
+                in training have probability 0.
+        """
         classes = torch.from_numpy(check_examples(sequences, labels))
         bases = [encode(sequence) for sequence in sequences]
-        num_labels = int(classes.max()) + 1
+        held_out = classes
         if validation is not None:
             held_out = torch.from_numpy(check_examples(*validation))
             held_out_bases = [encode(sequence) for sequence in validation[0]]
-            num_labels = max(num_labels, int(held_out.max()) + 1)
+        num_labels = count_classes(num_labels, classes, held_out)
+        self._is_absent = torch.bincount(classes, minlength=num_labels) == 0
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.seed)
@@ -110,7 +117,8 @@ class SmallCnn:
         if not hasattr(self, "network"):
             raise ValueError("SmallCnn predicts after fit, which was not called.")
         check_sequences(sequences)
-        return self._predict([encode(sequence) for sequence in sequences]).softmax(-1).numpy()
+        logits = self._predict([encode(sequence) for sequence in sequences])
+        return logits.masked_fill(self._is_absent, -torch.inf).softmax(-1).numpy()
 
     def _train(self, bases, classes, optimizer, shuffle, bar) -> float:
         """One epoch; its mean loss per sequence."""

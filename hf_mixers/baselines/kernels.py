@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch.nn.functional import conv1d
 
+from .bases import count_classes
+
 WIDTH = 9
 
 
@@ -31,19 +33,33 @@ class RandomKernelRidge:
             raise ValueError(f"num_kernels must be at least 1, got {num_kernels}.")
         self.num_kernels, self.seed = num_kernels, seed
 
-    def fit(self, series: Sequence[np.ndarray], labels: Sequence[int]) -> "RandomKernelRidge":
-        """Learn from series `(L, F)` and class numbers; leaving one out chooses the penalty."""
+    def fit(
+        self,
+        series: Sequence[np.ndarray],
+        labels: Sequence[int],
+        *,
+        num_labels: int | None = None,
+    ) -> "RandomKernelRidge":
+        """Learn from series `(L, F)` and class numbers; leaving one out chooses the penalty.
+
+        Args:
+            num_labels: number of classes, up to the largest label by default; those without rows
+                in training have the lowest score.
+        """
         from sklearn.linear_model import RidgeClassifierCV
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
         if len(series) != len(labels) or len(series) == 0:
             raise ValueError(f"Got {len(series)} series and {len(labels)} labels.")
-        self.num_labels_ = int(max(labels)) + 1
+        classes = np.asarray(labels)
+        if len(np.unique(classes)) < 2:
+            raise ValueError(f"Labels of two classes or more are needed, got only {classes[0]}.")
+        self.num_labels_ = count_classes(num_labels, classes)
         self._draw_kernels(series)
         ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
         self._model = make_pipeline(StandardScaler(), ridge)
-        self._model.fit(self.transform(series), np.asarray(labels))
+        self._model.fit(self.transform(series), classes)
         return self
 
     def predict_scores(self, series: Sequence[np.ndarray]) -> np.ndarray:
@@ -53,7 +69,7 @@ class RandomKernelRidge:
         found = self._model.decision_function(self.transform(series))
         if found.ndim == 1:
             found = np.stack([-found, found], axis=1)
-        scores = np.full((len(found), self.num_labels_), found.min() - 1)
+        scores = np.repeat(found.min(1, keepdims=True) - 1, self.num_labels_, axis=1)
         scores[:, self._model[-1].classes_] = found
         return scores
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bases import UNKNOWN, check_examples, check_sequences, encode
+from .bases import UNKNOWN, check_examples, check_sequences, count_classes, encode
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -48,18 +48,25 @@ class KmerLogisticRegression:
         sequences: Sequence[str],
         labels: Sequence[int],
         validation: tuple[Sequence[str], Sequence[int]] | None = None,
+        *,
+        num_labels: int | None = None,
     ) -> "KmerLogisticRegression":
-        """Learn from texts and integer labels; `validation` holds texts and labels as well."""
+        """Learn from texts and integer labels; `validation` holds texts and labels as well.
+
+        Args:
+            num_labels: number of classes, up to the largest label by default; those without rows
+                in training have probability 0.
+        """
         classes = check_examples(sequences, labels)
         if len(np.unique(classes)) < 2:
             raise ValueError(f"Labels of two classes or more are needed, got only {classes[0]}.")
+        held_out = classes if validation is None else check_examples(*validation)
+        self.num_labels_ = count_classes(num_labels, classes, held_out)
         features = self._features(sequences)
-        self.num_labels_ = int(classes.max()) + 1
         if validation is None:
             self.C_ = self.C
             self._model = self._regress(features, classes, self.C_)
             return self
-        held_out = check_examples(*validation)
         held_out_features = self._features(validation[0])
         best = np.inf
         for factor in FACTORS:
@@ -167,7 +174,5 @@ def _chunks(sequences: Sequence[str]) -> Iterator[list[str]]:
 
 def _log_loss(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Mean negative log probability; a label that training never saw costs a bounded amount."""
-    is_known = labels < probabilities.shape[1]
-    picked = np.zeros(len(labels))
-    picked[is_known] = probabilities[np.flatnonzero(is_known), labels[is_known]]
+    picked = probabilities[np.arange(len(labels)), labels]
     return float(-np.log(np.maximum(picked, 1e-12)).mean())
