@@ -89,6 +89,8 @@ ROWS = [
         "mrsformer",
         small={
             "max_position_embeddings": 2048,
+            "position_embedding_type": "none",
+            "initializer_range": 1.0,
             "hidden_size": 16,
             "intermediate_size": 16,
             "head_scales": [1, 2],

@@ -255,6 +255,22 @@ def test_linformer_has_no_more_rows_than_groups_and_refuses_longer_sequences():
     assert model(random_ids(1, 24)).last_hidden_state.isfinite().all()
     with pytest.raises(ValueError, match="25 tokens, but attention_type='linformer' has weights"):
         model(random_ids(1, 25))
+    compiled = torch.compile(model, backend="eager")
+    with pytest.raises(RuntimeError, match="but attention_type='linformer' has weights for 24"):
+        compiled(random_ids(1, 25))
+
+
+def test_order_is_known_unless_settings_say_otherwise():
+    values = torch.randn(1, 64, 3)
+    for settings, knows_order in (
+        ({"input_features": 3}, True),
+        ({"input_features": 3, "position_embedding_type": "none"}, False),
+    ):
+        model = MrsFormerForSequenceClassification(MrsFormerConfig(**settings)).eval()
+        change = model(input_values=values).logits - model(input_values=values.flip(1)).logits
+        assert (change.abs().max() > 1e-4) == knows_order
+    assert MrsFormerConfig(num_numeric_features=3).position_embedding_type == "none"
+    assert MrsFormerConfig().initializer_range == 0.02
 
 
 def test_random_directions_are_saved_and_come_from_the_seed(tmp_path):
@@ -308,7 +324,7 @@ def test_first_tokens_are_kept_out_of_groups_as_configured():
     assert ROW.config(pooling="first").prefix_size == 1
     assert ROW.config(pooling="cls").prefix_size == 1
     assert ROW.config(pooling="cls", attention_type="luna").prefix_size == 4
-    assert ROW.config(pooling="cls", num_prefix_tokens=0).prefix_size == 0
+    assert ROW.config(pooling="first", num_prefix_tokens=0).prefix_size == 0
     hidden = torch.randn(9, 16)
     out = run_attention(ROW.build(head_scales=[4] * 4, num_prefix_tokens=2), hidden)
     for positions in ([0], [1], [2, 3, 4, 5], [6, 7, 8]):
@@ -339,7 +355,8 @@ def test_attention_of_every_kind_drops_out_in_training_only():
         ),
         ({"key_scales": [1, 2, 0, 1]}, "key_scales must hold one number of at least 1"),
         ({"attention_type": "fmm", "key_scales": [1, 1]}, "a near field needs one scale"),
-        ({"attention_type": "luna", "num_prefix_tokens": 1}, "must be at least 3, the rows of mem"),
+        ({"attention_type": "luna", "num_prefix_tokens": 1}, "must be at least 3, the rows that"),
+        ({"pooling": "cls", "num_prefix_tokens": 0}, "must be at least 1, the rows that"),
         ({"num_prefix_tokens": -1}, "num_prefix_tokens must be at least 0, .* got -1"),
         ({"attention_type": "linear", "head_mode": "exact"}, "is for attention_type='softmax'"),
         ({"group_size_bias": True, "head_mode": "exact"}, "without group_size_bias"),

@@ -15,6 +15,7 @@ from transformers import (
 from hf_mixers import (
     MrsFormerForImageClassification,
     MrsFormerForSequencePairClassification,
+    MrsFormerModel,
     save_with_code,
 )
 from hf_mixers.models.embed_images import tile_order
@@ -82,6 +83,13 @@ def test_pooling_in_two_dimensions_reads_patches_tile_by_tile():
     )
     assert not torch.allclose(tiled(pixels).logits, flat(pixels).logits)
     assert tiled(pixels, labels=torch.tensor([0, 1])).loss.isfinite()
+
+
+def test_patches_start_as_other_inputs_of_linear_layers_do():
+    for patch in (4, 16):
+        embed = build_images(MrsFormerModel, patch_size=patch).embed_patches
+        assert 0.5 < embed(torch.randn(8, 3, 32, 32)).std() < 2
+        assert not embed.projection.bias.any()
 
 
 def test_images_are_classified_by_the_standard_pipeline(tmp_path):

@@ -148,6 +148,7 @@ def test_defaults_follow_the_longest_length_and_the_protocol():
         ({"link_protocol": "cdil", "num_links": 4}, "must be odd for link_protocol='cdil', got 4"),
         ({"links_see_position": False}, "needs position_embedding_type='absolute'"),
         ({"link_protocol": "ring"}, "link_protocol"),
+        ({"checkpoint_segment_size": 2}, "has no meaning here: gradient checkpointing goes factor"),
         ({"residual_mode": "next"}, "residual_mode"),
         ({"value_dropout": 1.0}, r"value_dropout must lie in \[0, 1\), got 1.0"),
     ],

@@ -29,6 +29,9 @@ class MrsFormerConfig(MixerConfig):
     Args:
         hidden_size: Width of the embedding.
         num_hidden_layers: Blocks.
+        position_embedding_type: Default `"absolute"`: attention does not know the order of tokens
+            otherwise; `"none"` for tables, whose columns have vectors of their own.
+        initializer_range: Default 0.02, so that learned positions do not drown what is at them.
         num_attention_heads: Heads. Default as many as `head_scales`, or 8.
         head_scales: Tokens per group for every head. Default the supplement's lists for 1, 2, 4 and
             8 heads.
@@ -81,6 +84,7 @@ class MrsFormerConfig(MixerConfig):
     hidden_size: int = 64
     num_hidden_layers: int = 2
     max_position_embeddings: int | None = None
+    position_embedding_type: Literal["none", "absolute"] | None = None
     num_attention_heads: int | None = None
     head_scales: list[int] | None = None
     key_scales: list[int] | None = None
@@ -123,6 +127,10 @@ class MrsFormerConfig(MixerConfig):
             self.fmm_kernels = ["elu", "negative_elu"]
         if self.max_position_embeddings is None:
             self.max_position_embeddings = self._natural_length()
+        if self.position_embedding_type is None:
+            self.position_embedding_type = "none" if self.num_columns else "absolute"
+        if self.initializer_range is None and not self.tie_word_embeddings:
+            self.initializer_range = 0.02
         super().__post_init__(**kwargs)
 
     @property
@@ -194,10 +202,11 @@ class MrsFormerConfig(MixerConfig):
                 "key_scales must be head_scales for attention_type='fmm': a near field needs one "
                 "scale."
             )
-        if self.prefix_size < self.memory_size:
+        added = self.memory_size + (self.pooling == "cls")
+        if self.prefix_size < added:
             raise ValueError(
-                f"num_prefix_tokens must be at least {self.memory_size}, the rows of memory, got "
-                f"{self.num_prefix_tokens}."
+                f"num_prefix_tokens must be at least {added}, the rows that the model adds (a CLS "
+                f"token, Luna's memory), got {self.num_prefix_tokens}."
             )
 
     def validate_attention(self):

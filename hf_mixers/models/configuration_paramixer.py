@@ -73,6 +73,7 @@ class ParamixerConfig(MixerConfig):
         value_dropout: Dropout of the values, after that of the embedding. Default the same rate, as
             in the authors' code.
         hidden_dropout_prob: Dropout of the output of every block.
+        checkpoint_segment_size: Must be `None`: gradient checkpointing goes factor by factor.
 
     `ParamixerConfig.preset` has table 1 of the paper's supplement: `adding`, `temporal_order`,
     `listops`, `cifar10`, `text`, `pathfinder`, `long_document_16k`, `long_document_32k` and
@@ -113,6 +114,11 @@ class ParamixerConfig(MixerConfig):
             raise ValueError(
                 f"num_links must be odd for link_protocol='cdil', got {self.num_links}: a position "
                 "is linked to itself and to as many before as behind it."
+            )
+        if self.checkpoint_segment_size is not None and self.checkpoint_segment_size > 0:
+            raise ValueError(
+                "checkpoint_segment_size has no meaning here: gradient checkpointing goes factor "
+                "by factor."
             )
         if not self.links_see_position and self.position_embedding_type == "none":
             raise ValueError(

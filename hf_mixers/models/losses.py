@@ -90,8 +90,10 @@ def sequence_loss(
 
 def _check_classes(labels: Tensor, num_classes: int) -> Tensor:
     """Labels as int64, each a class or -100."""
-    labels = labels.long()
+    given, labels = labels, labels.long()
     if not use_static_layout() and labels.numel():
+        if given.is_floating_point() and bool((given != labels).any()):
+            raise ValueError("labels of classes must be whole numbers, got others.")
         known = torch.where(labels == IGNORED, 0, labels)
         low, high = (int(bound) for bound in torch.aminmax(known))
         if low < 0 or high >= num_classes:

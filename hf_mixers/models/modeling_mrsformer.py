@@ -11,6 +11,7 @@ mix of lengths is exact. From the pack it needs lengths and positions, and its o
 
 import torch
 from torch import Tensor, nn
+from transformers import initialization as init
 from transformers.modeling_outputs import ImageClassifierOutput, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
@@ -124,6 +125,10 @@ class MrsFormerPreTrainedModel(MixerPreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, (FmmHeads, LinformerHeads, PerformerHeads, ColumnEmbedding)):
             module.reset_parameters()
+        elif isinstance(module, nn.Conv2d):
+            # of patches, for which it is a linear layer: Xavier-uniform, as all others
+            bound = (6 / (module.weight[0].numel() + module.out_channels)) ** 0.5
+            init.uniform_(module.weight, -bound, bound)
 
 
 class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
@@ -193,12 +198,16 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
 
     def _check_lengths(self, pack: Pack) -> None:
         limit = self.config.max_position_embeddings
-        is_limited = self.config.attention_type == "linformer" and not pack.is_static
-        if is_limited and pack.sizes[0] > limit:
-            raise ValueError(
-                f"The longest sequence has {pack.sizes[0]} tokens, but attention_type='linformer' "
-                f"has weights for {limit} (config.max_position_embeddings)."
+        if self.config.attention_type == "linformer":
+            why = (
+                f"but attention_type='linformer' has weights for {limit} "
+                "(config.max_position_embeddings)."
             )
+            if not pack.is_static and pack.sizes[0] > limit:
+                raise ValueError(f"The longest sequence has {pack.sizes[0]} tokens, {why}")
+            if pack.is_compiled:
+                # the compiled program looks; one that is exported cannot
+                torch._assert_async((pack.lengths <= limit).all(), f"A sequence is longer, {why}")
         super()._check_lengths(pack)
 
 

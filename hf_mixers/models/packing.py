@@ -98,9 +98,10 @@ class Pack:
         """Whether a compiler will fuse what is written on this pack.
 
         Few operations are then better than little memory, which fusing saves anyway. Exporters
-        fuse nothing.
+        and tracers fuse nothing.
         """
-        return self.is_static and not torch.compiler.is_exporting()
+        is_kept = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        return self.is_static and not is_kept
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Pack":
         """The same pack on another device; hooks that spread a model over devices call it."""
