@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import HfArgumentParser, PreTrainedModel
+from transformers import HfArgumentParser, PreTrainedModel, ViTImageProcessor
+from transformers.utils import is_vision_available
 
 from hf_mixers.data import (
     FlatCollator,
@@ -103,8 +104,9 @@ def main(arguments: list[str] | None = None) -> dict:
     goal = Classes(parts["train"].features["label"].names)
     scaler = PixelScaler.fit(parts["train"], data_options.read_as)
     judged = run_options.report_on
+    model = make_model(model_options, parts, scaler, goal)
     return run_supervised(
-        make_model(model_options, parts, scaler, goal),
+        model,
         training,
         {name: scaler.apply(part) for name, part in parts.items()},
         goal,
@@ -112,9 +114,12 @@ def main(arguments: list[str] | None = None) -> dict:
         collator=PaddedCollator() if scaler.read_as == "picture" else FlatCollator(),
         baselines={"logistic regression on pixels": lambda: regress_pixels(parts, judged)},
         dataset_name=name_source([data_options.data or "digits"]),
-        task="image-classification",
+        task={"picture": "image-classification", "ids": "text-classification"}.get(
+            scaler.read_as, "tabular-classification"
+        ),
         columns={"id": parts[judged]["id"][:]},
         preparation=scaler,
+        processor=make_processor(model, scaler),
     )
 
 
@@ -152,6 +157,18 @@ def make_model(
     patch = options.patch_size or max(n for n in range(1, height // 7 + 2) if height % n == 0)
     fields |= {"image_size": height, "num_channels": channels, "patch_size": patch}
     return build_model(options, fields, suggestions=SMALL, head="image_classification")
+
+
+def make_processor(model: PreTrainedModel, scaler: PixelScaler) -> ViTImageProcessor | None:
+    """What prepares pictures in the pipeline of transformers, which knows colour pictures only."""
+    if scaler.read_as != "picture" or len(scaler.mean) != 3 or not is_vision_available():
+        return None
+    size = model.config.image_size
+    return ViTImageProcessor(
+        size={"height": size, "width": size},
+        image_mean=[mean / 255 for mean in scaler.mean],
+        image_std=[std / 255 for std in scaler.std],
+    )
 
 
 def regress_pixels(parts: DatasetDict, judged: str) -> np.ndarray:

@@ -147,7 +147,7 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         options=[options],
         dataset_name=name,
         task="fill-mask",
-        tokenizer=tokenizer,
+        processor=tokenizer,
     )
     print_overall(reports)
     print(f"Everything is in {training.output_dir}/", flush=True)

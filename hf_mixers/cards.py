@@ -30,20 +30,22 @@ def make_card(
     notes: Sequence[str] = (),
     license: str = "apache-2.0",
     versions: Mapping | None = None,
+    has_tokenizer: bool = True,
 ) -> ModelCard:
     """The card of a trained model, with its results in the text and in the metadata.
 
     Args:
         report: what `classification_report` or `regression_report` gave on the test rows, or
             plain numbers by name of the metric.
-        dataset_name: name of the data, on the Hub if it is there.
+        dataset_name: name of the data; `owner/name` is taken for that of a data set on the Hub.
         task: pipeline tag of the Hub, such as `text-classification` or `fill-mask`.
-        base_model: what the model was fine-tuned from.
+        base_model: what the model was fine-tuned from, a name on the Hub or a folder.
         training: settings of the run by name.
         baselines: reports of other models on the same rows, by name.
         plots: pictures that lie beside the card, as files or as files by caption.
         notes: what users must know, as sentences.
         versions: what `run_environment` gave where the model was trained, by default here.
+        has_tokenizer: a model that reads tokens lies beside its tokenizer.
     """
     training, baselines = dict(training or {}), dict(baselines or {})
     versions = run_environment(training.get("seed")) if versions is None else versions
@@ -56,14 +58,14 @@ def make_card(
         pipeline_tag=task,
         license=license,
         tags=[model_type, "hf_mixers", "long-sequences"],
-        datasets=[_slug(dataset_name)],
-        base_model=base_model,
+        datasets=[dataset_name] if _is_on_hub(dataset_name) else None,
+        base_model=base_model if _is_on_hub(base_model) else None,
         metrics=[HUB_METRICS.get(name, name) for name in overall],
         model_name=f"{model_type}-{_slug(dataset_name.rpartition('/')[2])}",
         eval_results=[
             EvalResult(
                 task_type=task,
-                dataset_type=_slug(dataset_name),
+                dataset_type=_slug(dataset_name.rpartition("/")[2]),
                 dataset_name=dataset_name,
                 dataset_split="test",
                 metric_type=HUB_METRICS.get(name, name),
@@ -82,7 +84,7 @@ def make_card(
         *_by_length(report),
         *_pictures(plots),
         "## How to use",
-        _usage(model),
+        _usage(model, has_tokenizer),
         *notes,
         "## Training",
         _settings(model, training, versions),
@@ -179,11 +181,11 @@ def _pictures(plots: Mapping | Sequence | None) -> Iterator[str]:
         yield f"![{caption}]({place})"
 
 
-def _usage(model: PreTrainedModel) -> str:
+def _usage(model: PreTrainedModel, has_tokenizer: bool) -> str:
     auto, is_pair = _auto_class(model)
     config = model.config
-    has_tokens = config.main_input == "input_ids"
-    of_transformers = [auto] * (not is_pair) + ["AutoTokenizer"] * has_tokens
+    has_tokenizer = has_tokenizer and config.main_input == "input_ids"
+    of_transformers = [auto] * (not is_pair) + ["AutoTokenizer"] * has_tokenizer
     lines = ["import torch"]
     if of_transformers:
         lines.append(f"from transformers import {', '.join(of_transformers)}")
@@ -195,10 +197,16 @@ def _usage(model: PreTrainedModel) -> str:
         'checkpoint = "."  # the folder of this card, or the name of its repository',
         f"model = {auto}.from_pretrained(checkpoint).eval()",
     ]
-    if has_tokens:
+    if has_tokenizer:
+        # padding of flat models is read as a token
+        padding = "padding=True"
+        if config.pooling == "flat":
+            padding = f'padding="max_length", max_length={config.max_position_embeddings}, '
+            padding += "return_attention_mask=False"
         lines += [
             "tokenizer = AutoTokenizer.from_pretrained(checkpoint)",
-            'inputs = tokenizer(["ACGTACGTAC", "GATTACA"], padding=True, return_tensors="pt")',
+            'texts = ["ACGTACGTAC", "GATTACA"]',
+            f'inputs = tokenizer(texts, {padding}, return_tensors="pt")',
         ]
     else:
         lines.append(f"inputs = {{{', '.join(_made_up_inputs(config))}}}")
@@ -216,9 +224,12 @@ def _usage(model: PreTrainedModel) -> str:
 
 
 def _made_up_inputs(config: PreTrainedConfig) -> Iterator[str]:
-    """Code for two examples of what a model without tokens reads."""
-    if config.main_input == "input_values":
-        yield f'"input_values": torch.randn(2, 10, {config.input_features})'
+    """Code for two examples of what a model without a tokenizer reads."""
+    length = config.max_position_embeddings if config.pooling == "flat" else 10
+    if config.main_input == "input_ids":
+        yield f'"input_ids": torch.randint({config.vocab_size}, (2, {length}))'
+    elif config.main_input == "input_values":
+        yield f'"input_values": torch.randn(2, {length}, {config.input_features})'
     elif config.main_input == "pixel_values":
         shape = f"2, {config.num_channels}, {config.image_size}, {config.image_size}"
         yield f'"pixel_values": torch.randn({shape})'
@@ -265,10 +276,7 @@ def _limits(model: PreTrainedModel, report: Mapping) -> str:
             f"Measured on sequences of {low:,} to {high:,} tokens; nothing is known beyond."
         )
     if model.config.main_input in ("input_ids", "input_values"):
-        points.append(
-            f"Built for up to {model.config.max_position_embeddings:,} tokens; the ends of longer"
-            " sequences may not hear each other."
-        )
+        points.append(_limit_length(model.config))
     if report.get("confusion_matrix"):
         counts = [sum(row) for row in report["confusion_matrix"]]
         names = report.get("class_names") or range(len(counts))
@@ -283,6 +291,16 @@ def _limits(model: PreTrainedModel, report: Mapping) -> str:
             " the rows."
         )
     return "\n".join(f"- {point}" for point in points)
+
+
+def _limit_length(config: PreTrainedConfig) -> str:
+    longest = f"{config.max_position_embeddings:,}"
+    if config.pooling == "flat":
+        return f"Reads sequences of exactly {longest} tokens; others are refused."
+    is_linformer = getattr(config, "attention_type", None) == "linformer"
+    if config.position_embedding_type == "absolute" or is_linformer:
+        return f"Reads up to {longest} tokens; longer sequences are refused."
+    return f"Built for up to {longest} tokens; the ends of longer ones may not hear each other."
 
 
 def _metrics(report: Mapping) -> dict[str, dict]:
@@ -315,6 +333,12 @@ def _show(value) -> str:
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _is_on_hub(name: str | None) -> bool:
+    """Whether a name can be that of a repository `owner/name`, and is no file or folder here."""
+    is_id = name is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", name) is not None
+    return is_id and not Path(name).exists()
 
 
 def _slug(name: str) -> str:

@@ -24,6 +24,10 @@ class Classes:
             "problem_type": "single_label_classification",
         }
 
+    def notes(self) -> list[str]:
+        """What users of a model must know about its answers."""
+        return []
+
     def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
         return classification_report(outputs, labels, lengths, class_names=self.names, **options)
 
@@ -54,10 +58,22 @@ class Amount:
     def config_fields(self) -> dict:
         return {"num_labels": 1, "problem_type": "regression"}
 
+    @property
+    def is_standardized(self) -> bool:
+        return (self.mean, self.std) != (0, 1)
+
+    def notes(self) -> list[str]:
+        if not self.is_standardized:
+            return []
+        return [
+            f"The model answers in standard deviations: its output times {self.std:.6g} plus"
+            f" {self.mean:.6g} is the amount."
+        ]
+
     def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
         values = self._unscale(outputs), self._unscale(labels)
         report = regression_report(*values, lengths, tolerance=self.tolerance, **options)
-        if (self.mean, self.std) == (0, 1):
+        if not self.is_standardized:
             return report
         rmse = report["overall"]["rmse"]
         report["overall"]["rmse_standardized"] = {

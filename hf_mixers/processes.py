@@ -1,6 +1,7 @@
 """One process or several: who speaks, who writes results, and how all of them end."""
 
 import atexit
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -12,7 +13,12 @@ from transformers import Trainer, TrainingArguments, set_seed
 
 
 def begin_run(training: TrainingArguments) -> None:
-    """Set the seed; of several processes only the first is heard."""
+    """Set the seed; of several processes only the first is heard.
+
+    What the end of a run needs is looked for before its beginning.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SystemExit("The plots of a run need matplotlib: pip install 'hf-mixers[plots]'.")
     set_seed(training.seed)
     if training.process_index > 0:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)

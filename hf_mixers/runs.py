@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+from huggingface_hub import upload_folder
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from .cards import make_card
 from .environment import run_environment
@@ -61,7 +63,7 @@ def write_run(
     options: Sequence[Any],
     dataset_name: str,
     task: str,
-    tokenizer: PreTrainedTokenizerBase | None = None,
+    processor: Any = None,
     base_model: str | None = None,
     plots: Sequence[str] = (),
     notes: Sequence[str] = (),
@@ -69,18 +71,18 @@ def write_run(
 ) -> dict:
     """Write the card of a trained model, its metrics and the curves of training; return these.
 
-    The model itself is there already: `hand_over` saves it.
+    The model itself is there already: `hand_over` saves it. With `push_to_hub` all goes there.
 
     Args:
         reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
         options: Dataclasses with the settings of the script, besides those of the Trainer.
+        processor: Tokenizer or image processor to save beside the model.
         plots: Further pictures that lie in the output folder.
         notes: What the card says to users of the model.
         part: Which part of the data the results are of.
     """
     folder = Path(trainer.args.output_dir)
     history = trainer.state.log_history
-    plot_history(history, folder / "history.png")
     environment = run_environment(trainer.args.seed)
     results = {
         part: dict(reports),
@@ -92,17 +94,28 @@ def write_run(
         "environment": environment,
     }
     write_json(folder / "metrics.json", results)
-    if tokenizer is not None:
-        tokenizer.save_pretrained(folder)
+    if processor is not None:
+        processor.save_pretrained(folder)
+    plot_history(history, folder / "history.png")
     # a card tells of the test part alone: with others, settings are still being chosen
     if part == "test":
-        _write_card(trainer, reports, environment, dataset_name, task, base_model, plots, notes)
+        _write_card(
+            trainer,
+            reports,
+            dataset_name=dataset_name,
+            task=task,
+            base_model=base_model,
+            plots=[*plots, "history.png"],
+            notes=notes,
+            versions=environment,
+            has_tokenizer=processor is not None,
+        )
+    if trainer.args.push_to_hub:
+        _publish(trainer)
     return results
 
 
-def _write_card(
-    trainer, reports, environment, dataset_name, task, base_model, plots, notes
-) -> None:
+def _write_card(trainer: Trainer, reports: Mapping[str, Mapping], **description) -> None:
     settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
     # a budget takes the place of the batch size
     if settings["train_token_budget"] is not None:
@@ -110,16 +123,23 @@ def _write_card(
     card = make_card(
         trainer.model,
         report=reports["model"],
-        dataset_name=dataset_name,
-        task=task,
-        base_model=base_model,
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},
-        plots=[*plots, "history.png"],
-        notes=notes,
-        versions=environment,
+        **description,
     )
     card.save(Path(trainer.args.output_dir) / "README.md")
+
+
+def _publish(trainer: Trainer) -> None:
+    """Bring the results to the model, which the Trainer has published with a card of its own."""
+    upload_folder(
+        repo_id=trainer.hub_model_id,
+        folder_path=trainer.args.output_dir,
+        commit_message="Results and model card",
+        token=trainer.args.hub_token,
+        revision=trainer.args.hub_revision,
+        ignore_patterns=["_*", f"{PREFIX_CHECKPOINT_DIR}-*"],
+    )
 
 
 def parse_resume(arguments: TrainingArguments) -> str | bool | None:

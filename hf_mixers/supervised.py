@@ -244,9 +244,9 @@ def name_source(paths: Sequence[str]) -> str:
     """What to call data from files: their names and the folders they lie in.
 
     >>> name_source(["/home/me/heart/beats.npz", "genes"])
-    'heart/beats.npz, genes'
+    'beats.npz in heart, genes'
     """
-    return ", ".join("/".join(Path(path).parts[-2:]) for path in paths)
+    return ", ".join(" in ".join(reversed(Path(path).parts[-2:])) for path in paths)
 
 
 def spread_classes(classifier: Any, features: np.ndarray, num_classes: int) -> np.ndarray:
@@ -269,7 +269,7 @@ def judge_model(
     columns: Mapping[str, Sequence] | None = None,
     preparation: Any = None,
     base_model: str | None = None,
-    tokenizer: Any = None,
+    processor: Any = None,
 ) -> dict:
     """Score model and baselines on the rows of a part, write everything to the output folder.
 
@@ -280,6 +280,7 @@ def judge_model(
         columns: What is known of every row, for the predictions; `length` also gives scores by
             length.
         preparation: What prepared the rows and prepares new ones, with a method `to_dict`.
+        processor: Tokenizer or image processor, which is saved beside the model.
     """
     folder = Path(trainer.args.output_dir)
     columns = dict(columns or {})
@@ -287,20 +288,20 @@ def judge_model(
     if not hand_over(trainer):
         return {}
     outputs, labels = {"model": predicted.predictions}, predicted.label_ids
+    write_table(folder / "predictions.csv", columns | goal.columns(outputs["model"], labels))
     for name, give in baselines.items():
         print(f"Fitting a baseline: {name}", flush=True)
         outputs[name] = give()
     lengths = columns.get("length")
     reports = {name: goal.report(found, labels, lengths) for name, found in outputs.items()}
-    folder.mkdir(parents=True, exist_ok=True)
     plots = goal.draw(reports, outputs["model"], labels, folder)
-    write_table(folder / "predictions.csv", columns | goal.columns(outputs["model"], labels))
     notes = []
     if preparation is not None:
         write_json(folder / "preparation.json", preparation.to_dict())
         name = type(preparation).__name__
         notes = [
-            f"`hf_mixers.data.{name}` with the content of `preparation.json` makes the inputs."
+            f"`hf_mixers.data.{name}` with the content of `preparation.json` makes the inputs.",
+            *goal.notes(),
         ]
     results = write_run(
         trainer,
@@ -312,7 +313,7 @@ def judge_model(
         plots=plots,
         notes=notes,
         base_model=base_model,
-        tokenizer=tokenizer,
+        processor=processor,
     )
     print_overall(reports)
     print(f"Everything is in {folder}/", flush=True)

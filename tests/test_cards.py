@@ -14,7 +14,7 @@ from hf_mixers.metrics import classification_report, regression_report
 
 from .families import HEADS, ROWS, every_family, every_head
 
-ARGUMENTS = {"dataset_name": "someone/two genera", "task": "text-classification"}
+ARGUMENTS = {"dataset_name": "someone/two_genera", "task": "text-classification"}
 
 
 def make_report(seed=0):
@@ -106,7 +106,7 @@ def test_metadata_survives_the_way_to_the_hub(model, tmp_path):
     assert data.license == "mit"
     assert data.base_model == "org/base"
     assert "chordmixer" in data.tags
-    assert data.datasets == ["someone/two-genera"]
+    assert data.datasets == ["someone/two_genera"]
     assert data.eval_results == card.data.eval_results
     assert "model-index" in data.to_dict()
 
@@ -136,6 +136,40 @@ def test_code_runs_for_other_inputs(head, settings, monkeypatch, tmp_path):
     DnaTokenizer().save_pretrained(tmp_path)
     card = make_card(model, report={"accuracy": 0.5}, **ARGUMENTS)
     assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, "Built for up to 2,048 tokens"),
+        ({"position_embedding_type": "absolute"}, "Reads up to 2,048 tokens; longer sequences are"),
+        (
+            {"pooling": "flat", "max_position_embeddings": 64},
+            "Reads sequences of exactly 64 tokens",
+        ),
+        ({"pooling": "flat", "max_position_embeddings": 64, "input_features": 2}, "exactly 64"),
+    ],
+)
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_code_and_limits_follow_the_settings(settings, limit, has_tokenizer, monkeypatch, tmp_path):
+    model = ROWS[1].build("sequence_classification", **settings)
+    model.save_pretrained(tmp_path)
+    if has_tokenizer:
+        DnaTokenizer().save_pretrained(tmp_path)
+    card = make_card(model, report={"accuracy": 0.5}, has_tokenizer=has_tokenizer, **ARGUMENTS)
+    assert limit in card.text
+    assert ("AutoTokenizer" in card.text) == (has_tokenizer and "input_features" not in settings)
+    assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+def test_folders_and_files_are_not_taken_for_names_on_the_hub(model, monkeypatch, tmp_path):
+    (tmp_path / "runs" / "mlm").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    names = {**ARGUMENTS, "dataset_name": "genes.fa in mine"}
+    for base in ("runs/mlm", str(tmp_path)):
+        data = make_card(model, report=make_report(), base_model=base, **names).data.to_dict()
+        assert "base_model" not in data
+        assert "datasets" not in data
 
 
 @pytest.mark.parametrize(

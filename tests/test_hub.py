@@ -15,6 +15,7 @@ import pytest
 
 from hf_mixers import FAMILIES
 
+from .example_runs import FOLDER as EXAMPLES
 from .hub.server import serve
 
 
@@ -203,3 +204,26 @@ def test_a_branch_can_be_published_with_code(hub, tmp_path):
         hub,
         tmp_path,
     )
+
+
+def test_an_example_publishes_its_results_with_the_model(hub, tmp_path):
+    main = f"""
+        import runpy, sys
+        sys.argv = [
+            "adding_problem.py", "--smoke", "--output_dir", {str(tmp_path / "run")!r},
+            "--push_to_hub", "true", "--hub_model_id", "local/adding",
+        ]
+        runpy.run_path({str(EXAMPLES / "adding_problem.py")!r}, run_name="__main__")
+    """
+    run(main, {**hub, "OMP_NUM_THREADS": "1"}, tmp_path)
+    look = """
+        from huggingface_hub import HfApi, ModelCard
+        print(*HfApi().list_repo_files("local/adding"))
+        print("## How to use" in ModelCard.load("local/adding").text)
+    """
+    files, has_card = run(look, hub, tmp_path).splitlines()
+    assert {"metrics.json", "predictions.csv", "scatter.png", "model.safetensors"} <= set(
+        files.split()
+    )
+    assert not any("checkpoint-" in file for file in files.split())
+    assert has_card == "True"

@@ -58,6 +58,9 @@ def test_amounts_are_scored_in_units_of_the_target():
     overall = goal.report(outputs, labels, num_bootstrap=0)["overall"]
     assert overall["mae"]["value"] == pytest.approx(2.5)
     assert overall["rmse"]["value"] == pytest.approx(10 * overall["rmse_standardized"]["value"])
+    assert goal.notes() == [
+        "The model answers in standard deviations: its output times 10 plus 100 is the amount."
+    ]
     columns = goal.columns(outputs, labels)
     assert columns["target"].tolist() == [105, 110]
     assert columns["prediction"].tolist() == [100, 110]
