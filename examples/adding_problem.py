@@ -44,6 +44,11 @@ class Options(SyntheticOptions):
     num_train: int = field(default=50_000, metadata={"help": "Training examples of an epoch."})
     num_test: int = field(default=5_000, metadata={"help": "Test examples."})
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.checkpoint and self.settings != "{}":
+            raise SystemExit("--settings are for new models, not for --checkpoint.")
+
 
 @dataclass
 class Arguments(RunArguments):

@@ -26,12 +26,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import torch
-from datasets import ClassLabel, DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
+    AutoTokenizer,
     HfArgumentParser,
+    PreTrainedModel,
 )
 
 from hf_mixers import DnaTokenizer
@@ -42,10 +43,12 @@ from hf_mixers.data import (
     TokenDropoutCollator,
     balanced_class_weights,
     describe_classes,
+    draw_validation,
     filter_lengths,
     fix_lengths,
     format_classes,
     load_embedded,
+    load_genbank_task,
     load_sequences,
     split_by_column,
     split_by_group,
@@ -80,6 +83,12 @@ class CheckpointOptions(ModelOptions):
         default=False, metadata={"help": "Weigh classes by n / (C n_c) of the training part."}
     )
 
+    def __post_init__(self):
+        if self.checkpoint and (self.settings or self.preset):
+            raise SystemExit("--settings and --preset are for new models, not for --checkpoint.")
+        if self.frozen and not self.checkpoint:
+            raise SystemExit("--frozen needs --checkpoint: a new model has learned nothing yet.")
+
 
 @dataclass
 class DataOptions:
@@ -88,15 +97,40 @@ class DataOptions:
     data: list[str] | None = field(
         default=None, metadata={"help": "Files, globs or folders; default: the embedded genes."}
     )
+    genbank_task: str | None = field(
+        default=None,
+        metadata={"help": "A task of the ChordMixer paper, such as Carassius_Labeo, in --data."},
+    )
     label_from: str | None = field(
-        default=None, metadata={"help": "'folder', or a rank such as 'genus' of GenBank records."}
+        default=None,
+        metadata={
+            "help": "'folder', or of GenBank records 'organism', 'species', 'genus', 'taxonomy'"
+            " (which of --class_names is in the lineage) or a rank of --taxonomy_dump."
+        },
     )
     label_pattern: str | None = field(
         default=None, metadata={"help": "Regular expression with one group, on the description."}
     )
     label_table: str | None = field(default=None, metadata={"help": "TSV of id and label."})
     label_column: str | None = field(default=None, metadata={"help": "Column of a table."})
+    class_names: list[str] | None = field(
+        default=None, metadata={"help": "Classes in the order of their numbers; default: sorted."}
+    )
+    taxonomy_dump: str | None = field(
+        default=None, metadata={"help": "Folder with NCBI's nodes.dmp and names.dmp."}
+    )
     sequence_column: str = field(default="sequence", metadata={"help": "Column of a table."})
+    id_column: str | None = field(default=None, metadata={"help": "Column of a table."})
+    bad_records: str = field(
+        default="error",
+        metadata={
+            "help": "'error' stops at a record without label or with other letters than DNA,"
+            " 'drop' leaves such records out, counted."
+        },
+    )
+    duplicate_ids: str = field(
+        default="error", metadata={"help": "'error', 'drop' (keeps the first) or 'keep'."}
+    )
     split_column: str | None = field(
         default=None, metadata={"help": "Column with train, val and test; embedded: 'split'."}
     )
@@ -151,12 +185,15 @@ def main(arguments: list[str] | None = None) -> dict:
     parsed = parser.parse_args_into_dataclasses(arguments)
     model_options, data_options, run_options, training = parsed
     begin_run(training)
-    parts = load_parts(data_options, training.seed, run_options.smoke)
+    judged = run_options.report_on
+    parts = load_parts(data_options, training.seed, judged, run_options.smoke)
     if run_options.smoke:
         training.num_train_epochs = 1
         run_options.baselines = ["kmer"]
     goal = Classes(parts["train"].features["label"].names)
     tokenizer = DnaTokenizer()
+    if model_options.checkpoint:
+        tokenizer = AutoTokenizer.from_pretrained(model_options.checkpoint)
     tokens = tokenize_sequences(parts, tokenizer)
     model = make_model(model_options, parts, goal, tokenizer)
     if model.config.pooling == "flat":
@@ -179,51 +216,66 @@ def main(arguments: list[str] | None = None) -> dict:
         data_collator=collator,
         processing_class=tokenizer,
     )
-    judged = run_options.report_on
     return judge_model(
         trainer,
         tokens[judged],
         goal,
         part=judged,
-        baselines=choose_baselines(run_options.baselines, parts, judged),
+        baselines=choose_baselines(run_options.baselines, parts, judged, len(goal.names)),
         options=parsed[:3],
         dataset_name=name_source(data_options.data or ["clostridium_mycoplasma"]),
         task="text-classification",
         columns={name: parts[judged][name][:] for name in ("id", "length")},
         base_model=model_options.checkpoint,
-        tokenizer=tokenizer,
+        processor=tokenizer,
     )
 
 
-def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
-    """Training, validation and test part; what is left out is printed."""
+def load_rows(options: DataOptions) -> Dataset:
+    """All sequences with their classes; what is left out is printed."""
     if options.data is None:
-        dataset = load_embedded()
-        split_column = options.split_column or (None if options.group_column else "split")
-    else:
-        dataset = load_sequences(
-            options.data,
-            label_from=options.label_from,
-            label_pattern=options.label_pattern,
-            label_table=options.label_table,
-            label_column=options.label_column,
-            sequence_column=options.sequence_column,
-        )
-        split_column = options.split_column
+        return load_embedded()
+    if options.genbank_task:
+        if len(options.data) > 1:
+            raise SystemExit("--genbank_task is read from one file or folder in --data.")
+        return load_genbank_task(options.genbank_task, options.data[0])
+    sources = ("label_from", "label_pattern", "label_table", "label_column")
+    columns = ("sequence_column", "id_column")
+    rules = ("taxonomy_dump", "bad_records", "duplicate_ids")
+    dataset = load_sequences(
+        options.data,
+        # shorter ones than asked for are left out below, and are no reason to stop
+        min_length=1,
+        label_names=options.class_names,
+        **{name: getattr(options, name) for name in (*sources, *columns, *rules)},
+    )
     if "label" not in dataset.column_names:
         raise SystemExit("Say where labels come from: --label_from, --label_pattern, ...")
     if "float" in dataset.features["label"].dtype:
         raise SystemExit("Labels must be classes, as text or whole numbers, got decimal numbers.")
     if not isinstance(dataset.features["label"], ClassLabel):
         dataset = dataset.class_encode_column("label")
-    dataset = filter_lengths(dataset, options.min_length, options.max_length)
+    return dataset
+
+
+def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> DatasetDict:
+    """Training and validation part, and the one to judge the model on."""
+    dataset = filter_lengths(load_rows(options), options.min_length, options.max_length)
+    split_column = options.split_column
+    if options.data is None and not options.group_column:
+        split_column = split_column or "split"
     if split_column:
         parts = split_by_column(dataset, split_column)
     elif options.group_column:
         parts = split_by_group(dataset, options.group_column, seed=seed)
     else:
         parts = split_stratified(dataset, seed=seed)
-    if options.score_column:
+    if "train" not in parts or judged not in {*parts, "validation"}:
+        raise SystemExit(f"{split_column!r} names no rows for training or none for {judged}.")
+    if "validation" not in parts:
+        print("No validation part: a tenth of the training part is drawn for it.", flush=True)
+        parts = draw_validation(parts, 0.1, seed)
+    if options.score_column and "test" in parts:
         parts["test"] = parts["test"].filter(lambda row: not row[options.score_column])
     if options.train_fraction < 1:
         parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed)
@@ -236,18 +288,13 @@ def load_parts(options: DataOptions, seed: int, smoke: bool) -> DatasetDict:
 
 def make_model(
     options: CheckpointOptions, parts: DatasetDict, goal: Classes, tokenizer: DnaTokenizer
-) -> torch.nn.Module:
-    """A new model for sequences as long as the longest, or a checkpoint with a new head."""
+) -> PreTrainedModel:
+    """A new model for sequences as long as the longest, or one from a checkpoint."""
     fields = goal.config_fields()
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        config = AutoConfig.from_pretrained(options.checkpoint, **fields)
-        model = AutoModelForSequenceClassification.from_pretrained(
-            options.checkpoint, config=config
-        )
-        model.base_model.requires_grad_(not options.frozen)
-        return model
+        return load_checkpoint(options, fields)
     if options.preset:
         # ids of the tokenizer instead of the published ones; those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
@@ -255,8 +302,22 @@ def make_model(
     return build_model(options, fields, suggestions={"max_position_embeddings": longest})
 
 
+def load_checkpoint(options: CheckpointOptions, fields: dict) -> PreTrainedModel:
+    """A checkpoint with a new head, or with its own if that has the same classes."""
+    before = AutoConfig.from_pretrained(options.checkpoint).id2label
+    config = AutoConfig.from_pretrained(options.checkpoint, **fields)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        options.checkpoint, config=config, ignore_mismatched_sizes=True
+    )
+    if before != config.id2label:
+        # as many classes as before may be others
+        model.classifier = type(model)(config).to(model.dtype).classifier
+    model.base_model.requires_grad_(not options.frozen)
+    return model
+
+
 def choose_baselines(
-    names: list[str], parts: DatasetDict, judged: str
+    names: list[str], parts: DatasetDict, judged: str, num_classes: int
 ) -> dict[str, Callable[[], np.ndarray]]:
     """What gives the scores of the baselines on one part, trained as the model is."""
     known = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
@@ -270,7 +331,7 @@ def choose_baselines(
             (list(parts[part]["sequence"]), np.asarray(parts[part]["label"]))
             for part in ("train", "validation")
         )
-        baseline = known[name]().fit(*train, validation=validation)
+        baseline = known[name]().fit(*train, validation=validation, num_labels=num_classes)
         return baseline.predict_proba(list(parts[judged]["sequence"]))
 
     return {name: partial(score, name) for name in chosen}

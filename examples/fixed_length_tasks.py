@@ -6,7 +6,7 @@
 Adding: two numbers of a sequence are marked, and the model must give their sum to 0.04. Temporal
 order: two places of a sequence of a, b, c and d hold X or Y, and the model must tell which and in
 which order. A Paramixer is built as in table 1 of the paper's supplement; settings of training are
-the paper's too (100,000 examples, 40 in a step, 50 epochs of adding and 30 of temporal order).
+the authors' too (100,000 examples, 40 in a step, 30 epochs; they give adding 50).
 """
 
 from collections.abc import Callable

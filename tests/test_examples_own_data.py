@@ -1,0 +1,139 @@
+"""Fine-tuning on one's own data: parts that lack, bad records, other classes."""
+
+import numpy as np
+import pytest
+from transformers import AutoModelForImageClassification
+
+from hf_mixers import DnaTokenizer, MrsFormerConfig
+from hf_mixers.data import PixelScaler
+from hf_mixers.goals import Classes
+
+from .example_runs import load
+from .families import ROWS
+
+SMALL = '{"track_size": 4, "intermediate_size": 8}'
+
+
+def write_rows(path, parts=("train",) * 8 + ("test",) * 4, classes=("cat", "dog")):
+    """A table of sequences, each row with its part and class."""
+    rows = [
+        f"r{number},{'ACGT'[number % 2] * (9 + number)},{classes[number % len(classes)]},{part}"
+        for number, part in enumerate(part for part in parts for _ in range(2))
+    ]
+    path.write_text("\n".join(["id,sequence,kind,part", *rows]) + "\n")
+    return ["--data", str(path), "--label_column", "kind", "--split_column", "part"]
+
+
+def finetune(folder, *arguments):
+    options = ["--num_train_epochs", "1", "--output_dir", str(folder), *arguments]
+    if "--checkpoint" not in arguments:
+        options += ["--settings", SMALL]
+    return load("finetune_classification").main(options)
+
+
+def test_a_validation_part_that_lacks_is_drawn(tmp_path, capsys, quiet):
+    data = write_rows(tmp_path / "rows.csv", parts=("train",) * 20 + ("test",) * 5)
+    results = finetune(tmp_path / "run", *data, "--baselines", "kmer")
+    assert "a tenth of the training part is drawn" in capsys.readouterr().out
+    assert results["test"]["model"]["count"] == results["test"]["kmer"]["count"] == 10
+
+
+def test_a_part_that_cannot_be_drawn_is_missed_before_training(tmp_path, quiet):
+    for parts in (("train",) * 9, ("test",) * 9):
+        data = write_rows(tmp_path / "rows.csv", parts)
+        with pytest.raises(SystemExit, match="'part' names no rows for training or none for test"):
+            finetune(tmp_path / "run", *data)
+
+
+def test_a_class_that_training_lacks_does_not_stop_the_baselines(tmp_path, quiet):
+    parts = ("train",) * 12 + ("val",) * 2 + ("test",) * 2
+    data = write_rows(tmp_path / "rows.csv", parts)
+    text = (tmp_path / "rows.csv").read_text().splitlines()
+    text[-1] = text[-1].replace("dog", "zebra")
+    (tmp_path / "rows.csv").write_text("\n".join(text) + "\n")
+    results = finetune(tmp_path / "run", *data, "--baselines", "kmer", "cnn")
+    assert results["config"]["id2label"] == {0: "cat", 1: "dog", 2: "zebra"}
+    assert set(results["test"]) == {"model", "kmer", "cnn"}
+
+
+def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):
+    for name in ("cats", "dogs"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        records = "".join(f">{name}{i}\n{'ACGT' * 4}\n" for i in range(12))
+        records += f">{name}-short\nA\n>{name}-odd\nACGT*\n>{name}0\nACGTACGT\n"
+        (tmp_path / "data" / name / "genes.fa").write_text(records)
+    data = ["--data", str(tmp_path / "data"), "--label_from", "folder", "--baselines", "none"]
+    with pytest.raises(ValueError, match="cats-odd"):
+        finetune(tmp_path / "run", *data)
+    answers = ["--bad_records", "drop", "--duplicate_ids", "drop", "--min_length", "8"]
+    results = finetune(tmp_path / "run", *data, *answers)
+    assert results["options"]["DataOptions"]["min_length"] == 8
+    fasta = str(tmp_path / "data" / "cats" / "genes.fa")
+    given = ["--model", str(tmp_path / "run"), "--fasta", fasta]
+    assert len(load("classify_fasta").main([*given, *answers[:4]])) == 12
+
+
+def test_a_task_of_the_paper_is_read_by_its_name(tmp_path, quiet):
+    genera = ("Carassius", "Labeo")
+    rows = [f"{genera[i % 2]},{'ACGT' * 9}{'ACGT'[i % 2] * i},{36 + i}" for i in range(40)]
+    path = tmp_path / "Carassius_Labeo_all.csv"
+    path.write_text("\n".join(["genus,sequence,len", *rows]) + "\n")
+    task = ["--data", str(path), "--genbank_task", "Carassius_Labeo", "--baselines", "none"]
+    results = finetune(tmp_path / "run", *task)
+    assert results["config"]["id2label"] == dict(enumerate(genera))
+
+
+def test_a_checkpoint_keeps_its_tokenizer_and_gets_a_head_for_other_classes(tmp_path, quiet):
+    data = write_rows(tmp_path / "rows.csv", ("train",) * 8 + ("val",) * 2 + ("test",) * 2)
+    start = ROWS[0].build("sequence_classification", pooling="first", id2label={0: "ant", 1: "bee"})
+    start.save_pretrained(tmp_path / "start")
+    DnaTokenizer(add_cls=True).save_pretrained(tmp_path / "start")
+    run = load("finetune_classification")
+    for names, is_kept in (
+        (("ant", "bee"), True),
+        (("cat", "dog"), False),
+        (("x", "y", "z"), False),
+    ):
+        options = run.CheckpointOptions(checkpoint=str(tmp_path / "start"))
+        fields = Classes(names).config_fields()
+        model = run.load_checkpoint(options, fields)
+        assert (model.model.embed_tokens.weight == start.model.embed_tokens.weight).all()
+        assert model.classifier.out_features == len(names)
+        if len(names) == 2:
+            assert bool((model.classifier.weight == start.classifier.weight).all()) == is_kept
+    checkpoint = ["--checkpoint", str(tmp_path / "start"), "--baselines", "none"]
+    finetune(tmp_path / "run", *data, *checkpoint)
+    tokenizer = DnaTokenizer.from_pretrained(tmp_path / "run")
+    assert tokenizer("AC").input_ids == [2, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("finetune_classification", ["--checkpoint", "x", "--settings", "{}"], "not for --check"),
+        ("finetune_classification", ["--checkpoint", "x", "--preset", "y"], "not for --check"),
+        ("finetune_classification", ["--frozen", "true"], "--frozen needs --checkpoint"),
+        ("adding_problem", ["--checkpoint", "x", "--settings", '{"a": 1}'], "not for --checkpoint"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(name, arguments, message, quiet):
+    with pytest.raises(SystemExit, match=message):
+        load(name).main(arguments)
+
+
+def test_a_run_without_matplotlib_ends_before_it_begins(tmp_path, monkeypatch, quiet):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="need matplotlib: pip install"):
+        load("adding_problem").main(["--smoke", "--output_dir", str(tmp_path)])
+
+
+def test_colour_pictures_are_prepared_by_an_image_processor():
+    script = load("image_sequence")
+    scaler = PixelScaler("picture", [10.0, 20.0, 30.0], [51.0, 102.0, 255.0])
+    config = MrsFormerConfig(image_size=8, patch_size=2)
+    model = AutoModelForImageClassification.from_config(config)
+    processor = script.make_processor(model, scaler)
+    pixels = (255 * np.random.default_rng(0).random((8, 8, 3))).astype("uint8")
+    given = processor(pixels, return_tensors="np")["pixel_values"][0]
+    assert given == pytest.approx(scaler.scale(pixels.transpose(2, 0, 1)), abs=1e-5)
+    assert script.make_processor(model, PixelScaler("picture", [1.0], [2.0])) is None
