@@ -1,11 +1,13 @@
 """Windows of genomes for pre-training, drawn at random from FASTA files."""
 
+import hashlib
 import math
 import os
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+from huggingface_hub import cached_assets_path
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
@@ -27,9 +29,9 @@ class GenomeWindows(Dataset):
     """Random windows of genomes, from new places in every epoch, with lengths known in advance.
 
     A window is decided by seed, epoch and index alone, so workers and restarts agree. Every start
-    in the genome is as likely as every other. Plain FASTA is read by random access through
-    pyfaidx, which writes a small index beside the file; gzip is unpacked into memory, one byte per
-    base.
+    in the genome is as likely as every other. Plain FASTA is read by random access with a small
+    index that pyfaidx writes beside the file, or into the cache of Hugging Face where the folder is
+    read-only; gzip is unpacked into memory, one byte per base.
 
     Args:
         files: FASTA files, folders or glob patterns.
@@ -88,6 +90,12 @@ class GenomeWindows(Dataset):
             )
         if high > longest:
             logger.warning(f"Windows have at most {longest} bases, as the longest record has.")
+        short = self._sizes[self._sizes < low]
+        if len(short):
+            logger.warning(
+                f"{len(short)} of {len(self._sizes)} records, {short.sum()} of"
+                f" {self._sizes.sum()} bases, are left out: shorter than {low} bases."
+            )
         self._bounds = low, min(high, longest)
         self._num_windows, self._seed, self._max_unknown = num_windows, seed, max_unknown
         self._turns = reverse_complement
@@ -197,24 +205,54 @@ def record_names(
 
 
 class _IndexedFasta:
-    """Random access to a plain FASTA file."""
+    """Random access to a plain FASTA file.
+
+    The file is mapped into memory, as processes that are forked would share, and move, one place
+    in an open file.
+    """
 
     def __init__(self, file: str):
-        try:
-            import pyfaidx
-        except ImportError as error:
-            raise ImportError(
-                "Windows of a plain FASTA file need pyfaidx: pip install hf-mixers[bio]."
-            ) from error
-        try:
-            self._fasta = pyfaidx.Faidx(file, as_raw=True, build_index=True)
-        except (pyfaidx.FastaIndexingError, pyfaidx.IndexNotFoundError, ValueError) as error:
-            raise ValueError(f"{file} cannot be indexed: {error}") from error
-        self.sizes = {name: record.rlen for name, record in self._fasta.index.items()}
+        self._index = _read_index(file)
+        self._bytes = np.memmap(file, np.uint8, mode="r")
+        self.sizes = {name: record.rlen for name, record in self._index.items()}
 
     def read(self, name: str, start: int, length: int) -> np.ndarray:
-        text = self._fasta.fetch(name, start + 1, start + length)
-        return np.frombuffer(text.encode(), np.uint8)
+        first, last = self._find(name, start), self._find(name, start + length - 1)
+        text = np.asarray(self._bytes[first : last + 1])
+        return text[(text != ord("\n")) & (text != ord("\r"))]
+
+    def _find(self, name: str, position: int) -> int:
+        """Where in the file a base is."""
+        record = self._index[name]
+        line, column = divmod(position, record.lenc)
+        return record.offset + line * record.lenb + column
+
+
+def _read_index(file: str) -> dict[str, Any]:
+    """Where the records of a FASTA file lie and how long their lines are, by name."""
+    try:
+        import pyfaidx
+    except ImportError as error:
+        raise ImportError(
+            "Windows of a plain FASTA file need pyfaidx: pip install hf-mixers[bio]."
+        ) from error
+    try:
+        try:
+            fasta = pyfaidx.Faidx(file)
+        except OSError:
+            fasta = pyfaidx.Faidx(file, indexname=_cached_index(file))
+    except (pyfaidx.FastaIndexingError, OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be indexed: {error}") from error
+    fasta.close()
+    return dict(fasta.index)
+
+
+def _cached_index(file: str) -> str:
+    """Where the index of a file is kept that cannot have one beside it."""
+    state = os.stat(file)
+    key = f"{os.path.realpath(file)} {state.st_size} {state.st_mtime_ns}"
+    folder = cached_assets_path("hf_mixers", "fasta")
+    return str(folder / f"{hashlib.sha256(key.encode()).hexdigest()}.fai")
 
 
 class _UnpackedFasta:

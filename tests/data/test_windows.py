@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -153,6 +154,22 @@ def test_windows_go_to_workers(path):
     assert there == here
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no process is forked there")
+def test_forked_workers_do_not_move_each_others_place_in_the_file(tmp_path):
+    bases = draw_bases(100_000, 4)
+    reader = hf_mixers.data.windows._open_fasta(str(write(tmp_path / "x.fa", {"one": bases})))
+
+    def read_bases(start, count):
+        return reader.read("one", start, count).tobytes().decode()
+
+    assert read_bases(0, 100) == bases[:100]
+    other = get_context("fork").Process(target=read_bases, args=(50_000, 40_000))
+    other.start()
+    other.join()
+    # the start of this is still known from the first reading, the rest is not
+    assert read_bases(4_000, 20_000) == bases[4_000:24_000]
+
+
 def test_pickle_leaves_genomes_behind(tmp_path):
     file = write(tmp_path / "x.fa.gz", {"one": draw_bases(2_000_000, 3)})
     windows = GenomeWindows(file, TOKENIZER, (10, 100), 12)
@@ -178,6 +195,39 @@ def test_long_windows_are_bounded_by_the_longest_record(path, caplog):
     assert "at most 3000 bases" in caplog.text
     with pytest.raises(ValueError, match="Windows of 4000 bases were asked for"):
         GenomeWindows(path, TOKENIZER, (4000, 9000), 5)
+
+
+def test_records_shorter_than_every_window_are_counted(path, said):
+    GenomeWindows(path, TOKENIZER, (21, 50), 5)
+    assert "left out" not in said()
+    GenomeWindows(path, TOKENIZER, (22, 50), 5)
+    assert "1 of 3 records, 21 of 4021 bases, are left out: shorter than 22 bases." in said()
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("width", [7, 60, 5000])
+def test_windows_of_any_lines_are_read(tmp_path, ending, width):
+    file = write(tmp_path / "x.fa", width=width)
+    file.write_bytes(file.read_bytes().replace(b"\n", ending.encode()))
+    reader = hf_mixers.data.windows._open_fasta(str(file))
+    for start, length in ((0, 1), (0, 7), (6, 2), (7, 7), (55, 300), (900, 100), (999, 1)):
+        text = reader.read("two", start, length).tobytes().decode()
+        assert text == GENOME["two"][start : start + length]
+
+
+def test_index_goes_to_the_cache_where_the_folder_is_read_only(tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    monkeypatch.setattr("huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE", str(cache))
+    file = write(tmp_path / "genome.fa")
+    # even the superuser cannot write here
+    (tmp_path / "genome.fa.fai").symlink_to(tmp_path / "nowhere" / "genome.fa.fai")
+    for genome in (GENOME, {"four": "ACGT" * 9}):
+        write(file, genome)
+        assert record_names(file) == [(name, len(text)) for name, text in genome.items()]
+    assert len(list(cache.rglob("*.fai"))) == 2
+    monkeypatch.setattr("huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE", str(file))
+    with pytest.raises(ValueError, match=r"genome\.fa cannot be indexed"):
+        record_names(file)
 
 
 @pytest.mark.parametrize(
