@@ -155,6 +155,7 @@ def test_windows_go_to_workers(path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process is forked there")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_workers_do_not_move_each_others_place_in_the_file(tmp_path):
     bases = draw_bases(100_000, 4)
     reader = hf_mixers.data.windows._open_fasta(str(write(tmp_path / "x.fa", {"one": bases})))
