@@ -1,12 +1,13 @@
 """`Trainer` with batches by tokens: `MixerTrainer` and its arguments."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from accelerate.data_loader import prepare_data_loader
 from accelerate.utils import gather_object
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from tqdm.auto import tqdm
 from transformers import Trainer, TrainingArguments
@@ -14,6 +15,13 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify
 
 from .data.batching import TokenBudgetBatchSampler
 from .models.losses import IGNORED
+
+# arguments of the stock evaluation that evaluation by tokens does not have, and their defaults
+_STOCK_ONLY = {
+    "include_for_metrics": [],
+    "batch_eval_metrics": False,
+    "eval_do_concat_batches": True,
+}
 
 
 @dataclass
@@ -36,13 +44,25 @@ class MixerTrainer(Trainer):
     Sequences of any lengths share a batch, best with a `FlatCollator`. Evaluation sees every
     example once, in any number of processes; its loss is the mean over all items (not over
     batches), and predictions come in the order of the data set. Predictions per token come as one
-    row per labelled token. Without budgets it is the stock `Trainer`.
+    row per labelled token, or per token if there are no labels; of several outputs, such as hidden
+    states, only the logits are predictions. Without budgets it is the stock `Trainer`.
 
     A data set needs a column `length` (`args.length_column_name`), an attribute `lengths`, or
     `input_ids` to count.
     """
 
     _is_evaluating = False
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if getattr(self.args, "eval_token_budget", None) is not None:
+            for name, default in _STOCK_ONLY.items():
+                value = getattr(self.args, name)
+                if value != default:
+                    raise ValueError(
+                        f"{name}={value} works in evaluation by batch sizes only: set"
+                        " eval_token_budget to None."
+                    )
 
     def get_train_dataloader(self) -> DataLoader:
         budget = getattr(self.args, "train_token_budget", None)
@@ -126,7 +146,7 @@ class MixerTrainer(Trainer):
         try:
             for indices, inputs in zip(list(sampler), dataloader, strict=True):
                 outputs = self.prediction_step(model, inputs, prediction_loss_only, ignore_keys)
-                parts.append(self._evaluated_part(indices, inputs.get("labels"), *outputs))
+                parts.append(self._evaluated_part(indices, inputs, *outputs))
                 self.control = self.callback_handler.on_prediction_step(
                     self.args, self.state, self.control
                 )
@@ -141,6 +161,9 @@ class MixerTrainer(Trainer):
         model = self._wrap_model(self.model, training=False)
         if not self.accelerator._models and model is self.model:
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
+        if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
+            dtype = torch.float16 if self.args.fp16_full_eval else torch.bfloat16
+            model = model.to(device=self.args.device, dtype=dtype)
         return model.eval()
 
     def _get_num_items_in_batch(self, batch_samples, device):
@@ -149,17 +172,25 @@ class MixerTrainer(Trainer):
             return None
         return super()._get_num_items_in_batch(batch_samples, device)
 
-    def _evaluated_part(self, indices, given_labels, loss, logits, labels) -> "EvaluatedPart":
+    def _evaluated_part(self, indices, inputs, loss, logits, labels) -> "EvaluatedPart":
         """What one batch gives, as numpy arrays."""
-        items = len(indices) if given_labels is None else int((given_labels != IGNORED).sum())
-        per_token = torch.is_tensor(logits) and logits.dim() == 3
-        if per_token and labels is not None:
-            labelled = labels != IGNORED
-            logits, labels = logits[labelled], labels[labelled]
+        given = inputs.get("labels")
+        items = len(indices) if given is None else int((given != IGNORED).sum())
+        rows = np.asarray(indices)
+        if isinstance(logits, tuple):
+            logits = logits[0]
+        if logits is not None and logits.dim() == 3:
+            numbers = number_tokens(inputs, logits)
+            kept = numbers >= 0
+            if labels is not None:
+                kept &= labels != IGNORED
+                labels = labels[kept]
+            logits, rows = logits[kept], rows[numbers[kept].cpu().numpy()]
         if logits is not None and self.preprocess_logits_for_metrics is not None:
             logits = self.preprocess_logits_for_metrics(logits, labels)
         return EvaluatedPart(
-            indices=None if per_token else indices,
+            first=indices[0],
+            rows=rows,
             loss=None if loss is None else float(loss),
             items=items,
             predictions=None if logits is None else logits.float().cpu().numpy(),
@@ -169,12 +200,14 @@ class MixerTrainer(Trainer):
     def _join_parts(
         self, parts: list["EvaluatedPart"], num_samples: int, prefix: str
     ) -> EvalLoopOutput:
+        # a process without a batch of its own had a copy of another's, which counts once
+        parts = list({part.first: part for part in parts}.values())
         predictions = _join([part.predictions for part in parts])
         labels = _join([part.labels for part in parts])
-        if all(part.indices is not None for part in parts):
-            order = np.argsort(np.concatenate([part.indices for part in parts]))
-            predictions = predictions if predictions is None else predictions[order]
-            labels = labels if labels is None else labels[order]
+        # stable, so that tokens of an example stay in order
+        order = np.argsort(np.concatenate([part.rows for part in parts]), kind="stable")
+        predictions = predictions if predictions is None else predictions[order]
+        labels = labels if labels is None else labels[order]
         metrics = {}
         if self.compute_metrics is not None and predictions is not None and labels is not None:
             metrics = self.compute_metrics(EvalPrediction(predictions, labels))
@@ -191,11 +224,31 @@ class MixerTrainer(Trainer):
 class EvaluatedPart(NamedTuple):
     """Results of one evaluation batch."""
 
-    indices: list[int] | None  # examples in the data set; None for results per token
+    first: int  # the first example of the batch, which is in no other
+    rows: np.ndarray  # example in the data set that each row of the predictions is of
     loss: float | None
     items: int
     predictions: np.ndarray | None
     labels: np.ndarray | None
+
+
+def number_tokens(inputs: dict[str, Any], logits: Tensor) -> Tensor:
+    """Which sequence of a batch each token of logits `(B, L, C)` is of; -1 for padding.
+
+    >>> inputs = {"cu_seq_lens_q": torch.tensor([0, 2, 3])}
+    >>> number_tokens(inputs, torch.zeros(1, 3, 2)).tolist()
+    [[0, 0, 1]]
+    >>> inputs = {"attention_mask": torch.tensor([[1, 1], [1, 0]])}
+    >>> number_tokens(inputs, torch.zeros(2, 2, 2)).tolist()
+    [[0, 0], [1, -1]]
+    """
+    if "cu_seq_lens_q" in inputs:
+        lengths = inputs["cu_seq_lens_q"].to(logits.device).diff()
+        numbers = torch.arange(len(lengths), device=logits.device)
+        return numbers.repeat_interleave(lengths)[None]
+    numbers = torch.arange(len(logits), device=logits.device)[:, None].expand(logits.shape[:2])
+    mask = inputs.get("attention_mask")
+    return numbers if mask is None else numbers.masked_fill(mask.to(logits.device) == 0, -1)
 
 
 def sequence_lengths(dataset: Dataset, column: str = "length") -> np.ndarray:

@@ -155,6 +155,84 @@ def test_masked_lm_evaluation_gives_one_row_per_labelled_token(row, tmp_path):
     assert only_loss.metrics["eval_loss"] == pytest.approx(output.metrics["test_loss"], rel=1e-5)
 
 
+class TokenData(SequenceData):
+    """Tokens to tell apart, with their labels or without."""
+
+    with_labels = False
+
+    def __getitem__(self, index):
+        ids = super().__getitem__(index)["input_ids"]
+        return {"input_ids": ids} | ({"labels": ids % 2} if self.with_labels else {})
+
+
+@pytest.mark.parametrize("with_labels", [False, True])
+@pytest.mark.parametrize("collator", [FlatCollator, PaddedCollator])
+def test_predictions_of_tokens_come_in_the_order_of_the_data(collator, with_labels, tmp_path):
+    settings = arguments(tmp_path, eval_token_budget=64)
+    collator = collator(token_labels=with_labels)
+    trainer = build_trainer("chordmixer", settings, collator, head="token_classification")
+    data = TokenData([3, 40, 1, 30, 12, 25], seed=2)
+    data.with_labels = with_labels
+    output = trainer.predict(data)
+    ids = [torch.tensor(data[i]["input_ids"]).long() for i in range(len(data))]
+    with torch.no_grad():
+        alone = [trainer.model.eval()(one[None]).logits[0] for one in ids]
+    np.testing.assert_allclose(output.predictions, torch.cat(alone).numpy(), atol=1e-4)
+    if with_labels:
+        assert output.label_ids.tolist() == (torch.cat(ids) % 2).tolist()
+    else:
+        assert output.label_ids is None
+
+
+def test_hidden_states_are_no_predictions(tmp_path):
+    trainer = build_trainer("chordmixer", arguments(tmp_path))
+    expected = trainer.predict(trainer.eval_dataset).predictions
+    trainer.model.config.output_hidden_states = True
+    np.testing.assert_array_equal(trainer.predict(trainer.eval_dataset).predictions, expected)
+
+
+def test_full_evaluation_is_in_its_precision(tmp_path):
+    trainer = build_trainer("chordmixer", arguments(tmp_path, bf16_full_eval=True))
+    trainer.evaluate()
+    assert trainer.model.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"include_for_metrics": ["inputs"]},
+        {"batch_eval_metrics": True},
+        {"eval_do_concat_batches": False},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_arguments_of_the_stock_evaluation_only_are_refused(changes, tmp_path):
+    with pytest.raises(ValueError, match=f"{next(iter(changes))}.*set eval_token_budget to None"):
+        build_trainer("chordmixer", arguments(tmp_path, **changes), head="masked_lm")
+    stock = arguments(tmp_path, eval_token_budget=None, **changes)
+    build_trainer("chordmixer", stock, head="masked_lm")
+
+
+@pytest.mark.parametrize("lengths", [[60, 50, 40], [20]], ids=["long", "few"])
+def test_processes_without_a_batch_of_their_own_count_nothing_twice(lengths, tmp_path, monkeypatch):
+    trainer = build_trainer("chordmixer", arguments(tmp_path, eval_token_budget=64))
+    data = SequenceData(lengths, seed=3)
+    alone = trainer.predict(data)
+    parts, steps = [], []
+    monkeypatch.setattr("hf_mixers.training.gather_object", lambda own: parts.extend(own) or parts)
+    monkeypatch.setattr(TrainingArguments, "world_size", 2)
+    for rank in range(2):
+        monkeypatch.setattr(TrainingArguments, "process_index", rank)
+        loader = trainer.get_test_dataloader(data)
+        together = trainer.evaluation_loop(loader, "Prediction", metric_key_prefix="test")
+        steps.append(len(loader))
+    assert steps[0] == steps[1]
+    assert len(parts) == sum(steps) > len(lengths)
+    np.testing.assert_allclose(together.predictions, alone.predictions, atol=1e-5)
+    assert together.label_ids.tolist() == alone.label_ids.tolist()
+    assert together.metrics["test_loss"] == pytest.approx(alone.metrics["test_loss"], rel=1e-5)
+
+
 def test_lengths_come_from_wherever_they_are():
     import datasets
 

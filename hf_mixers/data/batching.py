@@ -16,7 +16,9 @@ class TokenBudgetBatchSampler(torch.utils.data.Sampler[list[int]]):
     Every example is in exactly one batch of an epoch; one longer than the budget is a batch of its
     own. The number of batches is the same in every epoch and a multiple of `num_replicas`, so that
     schedules, resuming and distributed training can count on it; long and short sequences meet at
-    random, anew in each epoch. Without shuffling, batches hold neighbours in length, longest first.
+    random, anew in each epoch. Without shuffling, batches hold neighbours in length, longest first;
+    where all are of one sequence and some processes would have none in the last round, these get a
+    copy of the last batch, which whoever gathers the results must count once.
 
     Args:
         lengths: Tokens of every example.
@@ -45,9 +47,10 @@ class TokenBudgetBatchSampler(torch.utils.data.Sampler[list[int]]):
             raise ValueError(f"budget must be at least 1 token, got {budget}.")
         if self.lengths.ndim != 1 or len(self.lengths) == 0 or self.lengths.min() < 1:
             raise ValueError("lengths must be one positive number per example, for at least one.")
-        if len(self.lengths) < num_replicas:
+        if shuffle and len(self.lengths) < num_replicas:
             raise ValueError(
-                f"{num_replicas} processes need at least as many examples, got {len(self.lengths)}."
+                f"{num_replicas} processes need at least as many examples to train on, got"
+                f" {len(self.lengths)}."
             )
         if not 0 <= rank < num_replicas:
             raise ValueError(f"rank must lie in 0..{num_replicas - 1}, got {rank}.")
@@ -170,5 +173,7 @@ class TokenBudgetBatchSampler(torch.utils.data.Sampler[list[int]]):
             # the batch with most sequences is halved: cheap, and within the budget
             fullest = max(range(len(batches)), key=lambda number: len(batches[number]))
             batch = batches[fullest]
+            if len(batch) == 1:
+                return batches + batches[-1:] * (-len(batches) % self.num_replicas)
             batches[fullest : fullest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         return batches

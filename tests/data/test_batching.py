@@ -14,11 +14,10 @@ lengths_lists = st.lists(st.integers(1, 60), min_size=4, max_size=60)
     lengths=lengths_lists,
     budget=st.integers(1, 100),
     replicas=st.integers(1, 4),
-    shuffle=st.booleans(),
 )
-def test_every_example_is_in_exactly_one_batch_of_one_process(lengths, budget, replicas, shuffle):
+def test_every_example_is_in_exactly_one_batch_of_one_process(lengths, budget, replicas):
     samplers = [
-        TokenBudgetBatchSampler(lengths, budget, shuffle=shuffle, num_replicas=replicas, rank=rank)
+        TokenBudgetBatchSampler(lengths, budget, num_replicas=replicas, rank=rank)
         for rank in range(replicas)
     ]
     for epoch in range(3):
@@ -32,6 +31,35 @@ def test_every_example_is_in_exactly_one_batch_of_one_process(lengths, budget, r
             seen += [index for batch in batches for index in batch]
         assert sorted(seen) == list(range(len(lengths)))
         assert len(set(counts)) == 1
+
+
+@given(
+    lengths=st.lists(st.integers(1, 60), min_size=1, max_size=60),
+    budget=st.integers(1, 100),
+    replicas=st.integers(1, 4),
+)
+def test_evaluation_repeats_a_batch_only_where_a_process_has_none(lengths, budget, replicas):
+    shares = []
+    for rank in range(replicas):
+        sampler = TokenBudgetBatchSampler(
+            lengths, budget, shuffle=False, num_replicas=replicas, rank=rank
+        )
+        shares.append(list(sampler))
+        assert len(shares[-1]) == len(sampler) == len(shares[0])
+    batches = [batch for turn in zip(*shares, strict=True) for batch in turn]
+    own = [batch for number, batch in enumerate(batches) if batch not in batches[:number]]
+    assert sorted(index for batch in own for index in batch) == list(range(len(lengths)))
+    if len(own) < len(batches):
+        assert len(own) == len(lengths)
+        assert len(batches) - len(own) < replicas
+
+
+@pytest.mark.parametrize(
+    ("count", "batches"), [(3, [[0], [1], [2], [2]]), (1, [[0], [0]]), (2, [[0], [1]])]
+)
+def test_evaluation_of_long_sequences_or_few_in_two_processes(count, batches):
+    sampler = TokenBudgetBatchSampler([40_000] * count, 65_536, shuffle=False, num_replicas=2)
+    assert sampler.batches() == batches
 
 
 @given(lengths=lengths_lists, budget=st.integers(1, 100), shuffle=st.booleans())
@@ -105,7 +133,9 @@ def test_bad_arguments_are_refused(arguments, message):
 
 
 def test_more_processes_than_examples_are_refused():
-    with pytest.raises(ValueError, match="3 processes need at least as many examples, got 2"):
+    with pytest.raises(
+        ValueError, match="3 processes need at least as many examples to train on, got 2"
+    ):
         TokenBudgetBatchSampler([1, 2], 5, num_replicas=3)
     with pytest.raises(ValueError, match=r"rank must lie in 0\.\.1, got 2"):
         TokenBudgetBatchSampler([1, 2], 5, num_replicas=2, rank=2)
