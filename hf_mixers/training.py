@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from accelerate.data_loader import prepare_data_loader
 from accelerate.utils import gather_object
+from datasets import IterableDataset as DatasetStream
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 from tqdm.auto import tqdm
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
@@ -102,6 +103,11 @@ class MixerTrainer(Trainer):
         if shuffle:
             for part in (dataset, self.data_collator):
                 if hasattr(part, "set_epoch"):
+                    if self.args.dataloader_persistent_workers:
+                        raise ValueError(
+                            f"{type(part).__name__} changes with the epoch, of which workers that"
+                            " live on do not hear: set dataloader_persistent_workers to False."
+                        )
                     sampler.on_set_epoch(part.set_epoch)
         collator = self.data_collator
         if not shuffle and hasattr(collator, "for_evaluation"):
@@ -253,6 +259,11 @@ def number_tokens(inputs: dict[str, Any], logits: Tensor) -> Tensor:
 
 def sequence_lengths(dataset: Dataset, column: str = "length") -> np.ndarray:
     """Tokens of every example of a data set, from its attribute `lengths`, a column, or its ids."""
+    if isinstance(dataset, (DatasetStream, IterableDataset)):
+        raise ValueError(
+            "Token budgets need the lengths of all examples, which a stream does not have: set"
+            " train_token_budget and eval_token_budget to None, which leaves the batch sizes."
+        )
     if hasattr(dataset, "lengths"):
         return np.asarray(dataset.lengths)
     if column in (getattr(dataset, "column_names", None) or []):

@@ -213,6 +213,17 @@ def test_arguments_of_the_stock_evaluation_only_are_refused(changes, tmp_path):
     build_trainer("chordmixer", stock, head="masked_lm")
 
 
+def test_workers_that_live_on_are_refused_where_epochs_differ(tmp_path):
+    settings = arguments(
+        tmp_path, dataloader_num_workers=1, dataloader_persistent_workers=True, max_steps=1
+    )
+    collator = MaskedLMCollator(FlatCollator(), DnaTokenizer())
+    trainer = build_trainer("chordmixer", settings, collator, head="masked_lm")
+    with pytest.raises(ValueError, match="MaskedLMCollator changes with the epoch"):
+        trainer.train()
+    assert build_trainer("chordmixer", settings).get_train_dataloader().persistent_workers
+
+
 @pytest.mark.parametrize("lengths", [[60, 50, 40], [20]], ids=["long", "few"])
 def test_processes_without_a_batch_of_their_own_count_nothing_twice(lengths, tmp_path, monkeypatch):
     trainer = build_trainer("chordmixer", arguments(tmp_path, eval_token_budget=64))
@@ -243,6 +254,9 @@ def test_lengths_come_from_wherever_they_are():
     assert sequence_lengths(SequenceData([3, 1, 2])).tolist() == [3, 1, 2]
     with pytest.raises(ValueError, match="give the data set a column 'length'"):
         sequence_lengths([{"labels": 1}])
+    for stream in (table.to_iterable_dataset(), torch.utils.data.ChainDataset([])):
+        with pytest.raises(ValueError, match="which a stream does not have: set train_token"):
+            sequence_lengths(stream)
 
 
 def launch(module: str, processes: int, output: Path, *arguments: str):
