@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from statistics import mean, stdev
 
+from hf_mixers.metrics import overall_values
+
 from .tables import make_picture, make_table
 
 Record = dict
@@ -205,7 +207,8 @@ def _choices(records: dict[str, Record]) -> str | None:
 
 
 def _guesses(name: str, report: Record) -> list[str]:
-    return [name, f"{report['accuracy']:.3f}", f"{report['perplexity']:.3f}"]
+    values = overall_values(report)
+    return [name, *(f"{values[metric]:.3f}" for metric in ("accuracy", "perplexity"))]
 
 
 _SCORES = ("accuracy", "roc_auc")

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from accelerate.utils import gather_object
 from transformers import HfArgumentParser
+from transformers.trainer_utils import PredictionOutput
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.baselines import MarkovBaseline
@@ -28,6 +29,9 @@ from hf_mixers.data import (
     load_embedded,
     record_names,
 )
+from hf_mixers.metrics import masked_report
+from hf_mixers.models.losses import IGNORED
+from hf_mixers.plots import plot_by_length
 from hf_mixers.processes import begin_run, hand_over, run_as_script
 from hf_mixers.runs import (
     RunArguments,
@@ -35,6 +39,7 @@ from hf_mixers.runs import (
     parse_resume,
     print_overall,
     write_run,
+    write_table,
 )
 from hf_mixers.supervised import find_family
 from hf_mixers.training import MixerTrainer
@@ -48,7 +53,11 @@ class Options:
         default=None, metadata={"help": "FASTA files, folders or globs, plain or gzip."}
     )
     held_out: list[str] | None = field(
-        default=None, metadata={"help": "Records for evaluation only; default: the shortest."}
+        default=None,
+        metadata={
+            "help": "Records for evaluation only, or parts of them as name:first-last; default:"
+            " records with up to a tenth of the bases, or the end of a single one."
+        },
     )
     window: list[int] = field(
         default_factory=lambda: [200, 4000], metadata={"help": "Shortest and longest window."}
@@ -132,14 +141,11 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         processing_class=tokenizer,
     )
     trainer.train(resume_from_checkpoint=parse_resume(training))
-    scores = trainer.evaluate()
-    own = {
-        "accuracy": scores["eval_accuracy"],
-        "perplexity": math.exp(scores["eval_loss"]),
-    }
+    predicted = trainer.predict(evaluation)
     guessed = gather_guessed(trainer)
     if not hand_over(trainer):
         return {}
+    own = score_windows(predicted, guessed, Path(training.output_dir))
     reports = {"model": own} | score_baselines(options, train, guessed)
     results = write_run(
         trainer,
@@ -147,6 +153,7 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
         options=[options],
         dataset_name=name,
         task="fill-mask",
+        plots=["by_length.png"],
         processor=tokenizer,
     )
     print_overall(reports)
@@ -168,22 +175,64 @@ def find_genomes(options: Options, folder: Path) -> tuple[list[str], list[str], 
         ]
         return [str(path)], test, "clostridium_mycoplasma"
     records = record_names(options.genomes)
-    held_out = options.held_out or [min(records, key=lambda record: record[1])[0]]
+    held_out = options.held_out or choose_held_out(records, options.window[0])
     total = sum(length for _, length in records)
     print(f"{len(records)} records, {total:,} bases; held out: {', '.join(held_out)}", flush=True)
-    if len(held_out) == len(records):
+    if set(held_out) >= {record for record, _ in records}:
         raise SystemExit("Hold out some records, not all: nothing is left to train on.")
     return options.genomes, held_out, ", ".join(Path(file).name for file in options.genomes)
 
 
+def choose_held_out(records: list[tuple[str, int]], shortest: int) -> list[str]:
+    """Records for evaluation: up to a tenth of all bases, in records as long as there are.
+
+    Where all are longer than that, the shortest; of a single one, or one that is most of a genome,
+    the last tenth.
+    """
+    usable = sorted((record for record in records if record[1] >= shortest), key=lambda r: -r[1])
+    if not usable:
+        raise SystemExit(f"No record has the {shortest} bases of the shortest window.")
+    total = sum(length for _, length in usable)
+    chosen, room = [], total // 10
+    for name, length in usable:
+        if length <= room:
+            chosen.append(name)
+            room -= length
+    if chosen:
+        return chosen
+    name, length = usable[-1]
+    if length <= total / 2 and len(usable) > 1:
+        return [name]
+    return [f"{name}:{length - length // 10 + 1}-{length}"]
+
+
 def gather_guessed(trainer: MixerTrainer) -> list[tuple[np.ndarray, np.ndarray]]:
     """Ids and labels of the windows that the model was evaluated on, in all processes."""
-    windows = []
-    for batch in trainer.get_eval_dataloader():
+    windows = {}
+    loader = trainer.get_eval_dataloader()
+    for indices, batch in zip(list(loader.batch_sampler), loader, strict=True):
         boundaries = batch["cu_seq_lens_q"][1:-1].tolist()
         rows = (batch[name][0].cpu().numpy() for name in ("input_ids", "labels"))
-        windows += zip(*(np.split(row, boundaries) for row in rows), strict=True)
-    return gather_object(windows)
+        parts = zip(*(np.split(row, boundaries) for row in rows), strict=True)
+        windows |= dict(zip(indices, parts, strict=True))
+    for others in gather_object([windows]):
+        windows |= others
+    return [windows[index] for index in sorted(windows)]
+
+
+def score_windows(
+    predicted: PredictionOutput, guessed: list[tuple[np.ndarray, np.ndarray]], folder: Path
+) -> dict:
+    """What the model guessed right, overall and by length of the window, also as table and plot."""
+    masked = np.array([(labels != IGNORED).sum() for _, labels in guessed])
+    hits = np.split(predicted.predictions == predicted.label_ids, np.cumsum(masked)[:-1])
+    correct, lengths = [part.sum() for part in hits], [len(ids) for ids, _ in guessed]
+    columns = {"length": lengths, "masked": masked, "correct": correct}
+    write_table(folder / "predictions.csv", columns)
+    report = masked_report(correct, masked, lengths)
+    plot_by_length({"model": report}, folder / "by_length.png", metric="accuracy")
+    report["overall"]["perplexity"] = {"value": math.exp(predicted.metrics["test_loss"])}
+    return report
 
 
 def score_baselines(

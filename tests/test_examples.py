@@ -59,7 +59,15 @@ def test_pretraining_smoke_run_can_be_fine_tuned_and_probed(row, tmp_path, quiet
         ]
     )
     check_run(tmp_path / "mlm", results)
-    assert results["test"]["model"]["perplexity"] > 1
+    assert results["test"]["model"]["overall"]["perplexity"]["value"] > 1
+    with open(tmp_path / "mlm" / "predictions.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == results["test"]["model"]["count"] == 10
+    assert all(int(row["correct"]) <= int(row["masked"]) < int(row["length"]) for row in rows)
+    accuracy = sum(int(row["correct"]) for row in rows) / sum(int(row["masked"]) for row in rows)
+    assert results["test"]["model"]["overall"]["accuracy"]["value"] == pytest.approx(accuracy)
+    seen = [entry["eval_accuracy"] for entry in results["history"] if "eval_accuracy" in entry]
+    assert seen == [pytest.approx(accuracy)], "the same masks"
     assert "base frequency" in results["test"]
     guess = pipeline("fill-mask", str(tmp_path / "mlm"))("ACG[MASK]ACG", top_k=2)
     assert len(guess) == 2
@@ -226,3 +234,21 @@ def test_settings_that_are_no_json_are_refused_in_one_sentence(tmp_path, quiet):
             load("finetune_classification").main(
                 ["--smoke", "--output_dir", str(tmp_path), "--settings", settings]
             )
+
+
+@pytest.mark.parametrize(
+    ("records", "held_out"),
+    [
+        ([("chromosome", 5000), ("plasmid", 400), ("small", 120)], ["plasmid", "small"]),
+        ([("a", 600), ("b", 400), ("scrap", 9)], ["b"]),
+        ([("all", 5000), ("scrap", 9)], ["all:4501-5000"]),
+        ([(f"contig{i}", 100 + i) for i in range(25)], ["contig24", "contig23"]),
+    ],
+)
+def test_some_of_every_genome_is_held_out(records, held_out):
+    assert load("pretrain_mlm").choose_held_out(records, 100) == held_out
+
+
+def test_scraps_of_a_genome_are_no_place_for_windows():
+    with pytest.raises(SystemExit, match="No record has the 100 bases of the shortest window"):
+        load("pretrain_mlm").choose_held_out([("a", 20)], 100)

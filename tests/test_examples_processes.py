@@ -48,7 +48,8 @@ def test_masked_bases_of_all_processes_are_scored(tmp_path):
     out = launch("pretrain_mlm", tmp_path, "--settings", SMALL)
     assert out.count("Everything is in") == 1
     model, *others = json.loads((tmp_path / "metrics.json").read_text())["test"].values()
-    assert 0 < model["accuracy"] < 1
+    assert 0 < model["overall"]["accuracy"]["value"] < 1
+    assert model["count"] == 10
     counts = {report["count"] for report in others}
     assert len(counts) == 1
     # three in ten of ten windows of 100 to 400 bases; one process sees half of them

@@ -163,9 +163,9 @@ def test_labels_of_another_shape_are_refused(row):
         row.build("sequence_classification")(IDS, labels=torch.tensor([0, 1, 1]))
     with pytest.raises(ValueError, match=r"multi_label_classification must have shape \(2, 3\)"):
         row.build("sequence_classification", num_labels=3)(IDS, labels=torch.zeros(2))
+    classifier = row.build("sequence_classification", problem_type="single_label_classification")
     with pytest.raises(ValueError, match="labels of classes must be whole numbers"):
-        classes = {"problem_type": "single_label_classification"}
-        row.build("sequence_classification", **classes)(IDS, labels=torch.tensor([0.9, 1.0]))
+        classifier(IDS, labels=torch.tensor([0.9, 1.0]))
     with pytest.raises(ValueError, match=r"labels must lie in 0\.\.1, or be -100 .* got 0 to 2"):
         row.build("sequence_classification")(IDS, labels=torch.tensor([0, 2]))
 

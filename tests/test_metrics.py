@@ -16,6 +16,7 @@ from hf_mixers.metrics import (
     METRIC_PATH,
     classification_report,
     length_bins,
+    masked_report,
     regression_report,
 )
 from hf_mixers.metrics.length import PERCENTILES
@@ -280,6 +281,17 @@ def test_thousand_draws_of_a_test_set_take_seconds():
 def test_wrong_input_is_one_sentence(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message) + r".*\.$"):
         classification_report(**arguments)
+
+
+def test_masked_tokens_are_counted_by_length_of_their_sequence():
+    report = masked_report([1, 0, 30], [10, 10, 40], [20, 20, 90], num_bootstrap=200)
+    overall = report["overall"]["accuracy"]
+    assert overall["value"] == pytest.approx(31 / 60)
+    assert overall["low"] < overall["value"] < overall["high"]
+    found = [(part["max_length"], part["accuracy"]["value"]) for part in report["by_length"]]
+    assert found == [(20, pytest.approx(1 / 20)), (90, pytest.approx(30 / 40))]
+    with pytest.raises(ValueError, match="correct the smaller"):
+        masked_report([3], [2])
 
 
 def test_regression_refuses_rows_that_do_not_match():

@@ -3,8 +3,9 @@
 import hashlib
 import math
 import os
+import re
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from huggingface_hub import cached_assets_path
@@ -25,6 +26,27 @@ _KINDS[np.frombuffer((NUCLEOTIDES + NUCLEOTIDES.lower()).encode(), np.uint8)] = 
 _KINDS[np.frombuffer(b"ACGTUacgtu", np.uint8)] = _KNOWN
 
 
+class Region(NamedTuple):
+    """Bases `start` to `end` of a record, counted from 0 and without the last."""
+
+    file: int
+    name: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    def without(self, hole: "Region") -> list["Region"]:
+        """What is left of it outside of another region."""
+        if hole[:2] != self[:2]:
+            return [self]
+        before = self._replace(end=min(self.end, hole.start))
+        behind = self._replace(start=max(self.start, hole.end))
+        return [rest for rest in dict.fromkeys((before, behind)) if rest.size > 0]
+
+
 class GenomeWindows(Dataset):
     """Random windows of genomes, from new places in every epoch, with lengths known in advance.
 
@@ -42,8 +64,9 @@ class GenomeWindows(Dataset):
         seed: Seed of all draws.
         max_unknown: Largest share of letters other than A, C, G, T; other windows are drawn again.
         reverse_complement: Give every second window, by chance, as its opposite strand.
-        records: Names of the records to use; all if None.
-        exclude: Names of records to leave out, such as a chromosome held out for evaluation.
+        records: Names of the records to use, or of parts `name:first-last`, the first base being
+            1; all if None.
+        exclude: The same to leave out, such as a chromosome held out for evaluation.
 
     Items have `input_ids` (the smallest unsigned integers that hold the vocabulary) and `length`
     (in tokens); `lengths` has those of all windows.
@@ -81,8 +104,8 @@ class GenomeWindows(Dataset):
         self._dtype = np.min_scalar_type(len(tokenizer) - 1)
         self._files = _find_fasta(files)
         self._readers: list[Any] = [None] * len(self._files)
-        self._records = _choose_records(self._list_records(), records, exclude)
-        self._sizes = np.array([size for _, _, size in self._records])
+        self._regions = _choose_regions(self._list_records(), records, exclude)
+        self._sizes = np.array([region.size for region in self._regions])
         longest = int(self._sizes.max())
         if low > longest:
             raise ValueError(
@@ -139,9 +162,9 @@ class GenomeWindows(Dataset):
         # open files and unpacked genomes stay here; a worker opens its own
         return self.__dict__ | {"_readers": [None] * len(self._files)}
 
-    def _list_records(self) -> list[tuple[int, str, int]]:
+    def _list_records(self) -> list[Region]:
         return [
-            (number, name, size)
+            Region(number, name, 0, size)
             for number in range(len(self._files))
             for name, size in self._open(number).sizes.items()
         ]
@@ -151,9 +174,10 @@ class GenomeWindows(Dataset):
             self._readers[number] = _open_fasta(self._files[number])
         return self._readers[number]
 
-    def _read(self, record: int, start: int, length: int) -> np.ndarray:
+    def _read(self, region: int, start: int, length: int) -> np.ndarray:
         """Bytes of a window; a letter that is no base is an error."""
-        number, name, _ = self._records[record]
+        number, name, offset, _ = self._regions[region]
+        start += offset
         text = self._open(number).read(name, start, length)
         wrong = np.flatnonzero(_KINDS[text] == _WRONG)
         if len(wrong):
@@ -169,18 +193,18 @@ class GenomeWindows(Dataset):
         ends = np.cumsum(starts)
         for _ in range(_TRIES):
             place = int(generator.integers(ends[-1]))
-            record = int(np.searchsorted(ends, place, side="right"))
-            text = self._read(record, place - int(ends[record] - starts[record]), length)
+            region = int(np.searchsorted(ends, place, side="right"))
+            text = self._read(region, place - int(ends[region] - starts[region]), length)
             if (_KINDS[text] == _UNKNOWN).sum() <= self._max_unknown * length:
                 return text
         # chance found none, so all places are looked at
-        for record in generator.permutation(np.flatnonzero(starts)):
-            size = int(self._sizes[record])
-            unknown = _KINDS[self._read(int(record), 0, size)] == _UNKNOWN
+        for region in generator.permutation(np.flatnonzero(starts)):
+            size = int(self._sizes[region])
+            unknown = _KINDS[self._read(int(region), 0, size)] == _UNKNOWN
             sums = np.concatenate([[0], np.cumsum(unknown)])
             fitting = np.flatnonzero(sums[length:] - sums[:-length] <= self._max_unknown * length)
             if len(fitting):
-                return self._read(int(record), int(generator.choice(fitting)), length)
+                return self._read(int(region), int(generator.choice(fitting)), length)
         raise ValueError(
             f"{', '.join(self._files[:3])}: no window of {length} bases has at most"
             f" {self._max_unknown:.0%} unknown bases."
@@ -292,23 +316,43 @@ def _find_fasta(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[
     return found
 
 
-def _choose_records(
-    known: list[tuple[int, str, int]],
+def _choose_regions(
+    known: list[Region],
     records: Collection[str] | None,
     exclude: Collection[str] | None,
-) -> list[tuple[int, str, int]]:
-    names = {name for _, name, _ in known}
+) -> list[Region]:
     for argument, given in (("records", records), ("exclude", exclude)):
         if isinstance(given, str):
             raise ValueError(f"{argument}={given!r} was given: a list of names is accepted.")
-        absent = sorted(set(given or ()) - names)
-        if absent:
-            raise ValueError(f"{argument} names {absent[0]!r}, which is in none of the files.")
-    wanted = (names if records is None else set(records)) - set(exclude or ())
-    chosen = [record for record in known if record[1] in wanted]
+    chosen = known
+    if records is not None:
+        found = (_find_regions(known, text, "records") for text in records)
+        chosen = list(dict.fromkeys(region for regions in found for region in regions))
+    for text in exclude or ():
+        for hole in _find_regions(known, text, "exclude"):
+            chosen = [rest for region in chosen for rest in region.without(hole)]
     if not chosen:
         raise ValueError("No record is left after records and exclude.")
     return chosen
+
+
+def _find_regions(known: list[Region], text: str, argument: str) -> list[Region]:
+    """The records with a name, or their part if it is written `name:first-last`."""
+    whole = [region for region in known if region.name == text]
+    if whole:
+        return whole
+    name, _, place = text.rpartition(":")
+    bounds = re.fullmatch(r"([\d,]+)-([\d,]+)", place)
+    named = [region for region in known if region.name == name]
+    if not named or bounds is None:
+        raise ValueError(f"{argument} names {text!r}, which is in none of the files.")
+    first, last = (int(number.replace(",", "")) for number in bounds.groups())
+    for region in named:
+        if not 1 <= first <= last <= region.end:
+            raise ValueError(
+                f"{argument} names {text!r}, but {name!r} has the bases 1 to {region.end}."
+            )
+    return [region._replace(start=first - 1, end=last) for region in named]
 
 
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase) -> int:

@@ -7,7 +7,7 @@
 from pathlib import Path
 
 from .length import LengthBin, length_bins
-from .reports import classification_report, overall_values, regression_report
+from .reports import classification_report, masked_report, overall_values, regression_report
 
 METRIC_PATH = Path(__file__).parent / "length_aware_classification"
 
@@ -16,6 +16,7 @@ __all__ = [
     "LengthBin",
     "classification_report",
     "length_bins",
+    "masked_report",
     "overall_values",
     "regression_report",
 ]

@@ -130,6 +130,40 @@ def regression_report(
     return report
 
 
+def masked_report(
+    correct: Sequence[int] | np.ndarray,
+    masked: Sequence[int] | np.ndarray,
+    lengths: Sequence[int] | np.ndarray | None = None,
+    *,
+    num_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict:
+    """Accuracy on the masked tokens of sequences, overall and by length, with intervals.
+
+    Args:
+        correct: `(N,)` tokens of every sequence that were guessed.
+        masked: `(N,)` tokens of every sequence that were to be guessed.
+        lengths: `(N,)`; adds the same for the bins of `length_bins`.
+        num_bootstrap: draws of the percentile bootstrap over sequences; 0 gives no intervals.
+
+    >>> masked_report([1, 3], [2, 4], num_bootstrap=0)["overall"]["accuracy"]["value"]
+    0.6666666666666666
+    """
+    check_bootstrap(num_bootstrap, confidence)
+    hits, chances = np.asarray(correct, float), np.asarray(masked, float)
+    if hits.ndim != 1 or hits.shape != chances.shape or (hits > chances).any():
+        raise ValueError("correct and masked are one number per sequence, correct the smaller.")
+
+    def statistics_of(rows: np.ndarray) -> Statistics:
+        def statistics(weights: np.ndarray) -> dict[str, np.ndarray]:
+            return {"accuracy": _divide(weights @ hits[rows], weights @ chances[rows])}
+
+        return statistics
+
+    return _report(statistics_of, len(hits), lengths, num_bootstrap, confidence, seed)
+
+
 def overall_values(report: Mapping) -> dict[str, float | None]:
     """The metrics of a report by name, without intervals; plain numbers stay what they are.
 

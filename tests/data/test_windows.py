@@ -127,6 +127,30 @@ def test_records_can_be_chosen_and_held_out(path):
         GenomeWindows(path, TOKENIZER, 20, 30, records=["two"], exclude=["two"])
 
 
+def test_parts_of_records_can_be_chosen_and_held_out(path):
+    inside = GenomeWindows(path, TOKENIZER, (20, 100), 40, records=["one:2,901-3000"])
+    assert inside.lengths.max() <= 100
+    assert all(read(inside[i]) in GENOME["one"][2900:] for i in range(40))
+    outside = GenomeWindows(path, TOKENIZER, 20, 60, exclude=["one:101-2950", "two", "three"])
+    ends = GENOME["one"][:100], GENOME["one"][2950:]
+    found = [[read(outside[i]) in end for end in ends] for i in range(60)]
+    assert all(map(any, found))
+    assert all(map(any, zip(*found, strict=True))), "both ends are drawn from"
+    for text in ("one:0-5", "one:5-4", "one:5-3001"):
+        with pytest.raises(ValueError, match=f"names '{text}', but 'one' has the bases 1 to 3000"):
+            GenomeWindows(path, TOKENIZER, 20, 30, records=[text])
+    with pytest.raises(ValueError, match="names 'one:', which is in none of the files"):
+        GenomeWindows(path, TOKENIZER, 20, 30, exclude=["one:"])
+
+
+def test_a_name_may_look_like_a_part(tmp_path):
+    genome = {"one": draw_bases(100, 1), "one:1-50": draw_bases(100, 2)}
+    windows = GenomeWindows(
+        write(tmp_path / "g.fa", genome), TOKENIZER, 20, 9, records=["one:1-50"]
+    )
+    assert all(read(windows[i]) in genome["one:1-50"] for i in range(9))
+
+
 @pytest.mark.parametrize("unknown", ["N", "n", "R"])
 def test_windows_with_many_unknown_bases_are_drawn_again(tmp_path, unknown):
     # chance alone would hardly find the one good place
