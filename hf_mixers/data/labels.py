@@ -48,13 +48,33 @@ class TableLabels:
 
 @dataclass(frozen=True)
 class ColumnLabels:
-    """A column of a CSV or parquet file; text and numbers stay what they are."""
+    """A column of a CSV or parquet file; text and numbers stay what they are.
+
+    Args:
+        number: `int` or `float` for a column of text that is to be read as such.
+    """
 
     column: str
+    number: type | None = None
 
     def __call__(self, row: dict[str, Any], file: str) -> Label | None:
         value = row[self.column]
-        return None if value == "" or (isinstance(value, float) and math.isnan(value)) else value
+        if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+            return None
+        if self.number is None:
+            return value
+        try:
+            number = self.number(value)
+        except ValueError:
+            number = math.nan
+        # 1_0 is the number ten for Python only
+        if "_" in value or not math.isfinite(number):
+            whole = "whole " if self.number is int else ""
+            raise ValueError(
+                f"{file}: record {row['id']!r} has the label {value!r}, but the first labels are"
+                f" {whole}numbers: a stream accepts others with label_names only."
+            )
+        return number
 
 
 @dataclass(frozen=True)
@@ -186,7 +206,8 @@ def read_label_table(path: str | os.PathLike) -> dict[str, str]:
     if not os.path.isfile(path):
         raise ValueError(f"The label table {path} does not exist.")
     with open_plain_or_gzip(path) as handle:
-        lines = handle.read().decode().splitlines()
+        # some programs put a mark before the first line
+        lines = handle.read().decode("utf-8-sig").splitlines()
     for number, line in enumerate(lines, 1):
         fields = [field.strip() for field in line.split("\t")]
         if not line.strip() or (number == 1 and fields == ["id", "label"]):

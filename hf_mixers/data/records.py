@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-from datasets import Features, IterableDataset, load_dataset
+from datasets import Features, IterableDataset, Value, load_dataset
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
@@ -156,13 +156,11 @@ def read_rows(file: str, kind: Kind, stream: IterableDataset) -> Iterator[dict[s
         raise ValueError(f"{file} holds no records.")
 
 
-def read_features(file: str, kind: Kind, text_columns: Sequence[str]) -> Features:
-    """Columns of a table; those of a CSV file are told by its first rows."""
-    stream = open_streams([file], kind, text_columns)[0]
-    next(read_rows(file, kind, stream))
-    if stream.features is not None:
-        return stream.features
-    return Features.from_arrow_schema(next(stream.with_format("arrow").iter(_BATCH_SIZE)).schema)
+def read_features(file: str, kind: Kind) -> Features:
+    """Columns of a table; those of a CSV file are text, as its first rows do not tell the rest."""
+    stream = open_streams([file], kind)[0]
+    first = next(read_rows(file, kind, stream))
+    return Features(dict.fromkeys(first, Value("string"))) if kind == "csv" else stream.features
 
 
 def _name_record(row: dict[str, Any], kind: Kind) -> str:

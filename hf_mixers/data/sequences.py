@@ -3,10 +3,13 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, Features, IterableDataset, Value
 from datasets.exceptions import DatasetGenerationError
@@ -21,12 +24,24 @@ from .labels import (
     read_genus,
     split_lineage,
 )
-from .records import TABLE_KINDS, Kind, find_files, open_streams, read_features, read_rows
+from .records import (
+    TABLE_KINDS,
+    Kind,
+    find_files,
+    find_kind,
+    open_streams,
+    read_features,
+    read_rows,
+)
 
 logger = logging.get_logger(__name__)
 
 # part of the cache's name: to be raised when what is stored for a file changes
-_FORMAT = 1
+_FORMAT = 2
+# records of a stream that tell whether its labels are numbers
+_FIRST_RECORDS = 1000
+# decimal numbers up to here have all the digits of their text
+_LARGEST = 2**53
 
 
 def load_sequences(
@@ -53,7 +68,8 @@ def load_sequences(
     Columns are `id`, `sequence`, `length` and, if labelled, `label`: a `ClassLabel` with sorted
     names for text, a number for numbers. Then come `description` and `file` for FASTA, FASTQ and
     GenBank, `organism`, `species` and `taxonomy` for GenBank, and all other columns of a CSV or
-    parquet file.
+    parquet file. A column of a CSV is text unless all of it are numbers, or True and False; in a
+    stream it is always text, but labels are numbers if the first ones are.
 
     Args:
         source: A local file, a folder (searched with all folders in it), a glob pattern, or a list
@@ -103,7 +119,7 @@ def load_sequences(
     rules = RecordRules(
         alphabet, min_length, max_length, bad_records == "drop", duplicate_ids, labels, streaming
     )
-    layout = _Layout(kind, sequence_column, id_column)
+    layout = _Layout(kind, sequence_column, id_column, text_columns=[])
     features, rules.names = _plan_columns(files, layout, rules, label_names)
     # so that a file that was changed is not taken from the cache
     stamps = [(os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files]
@@ -138,11 +154,8 @@ class _Layout:
     kind: Kind
     sequence_column: str
     id_column: str | None
-
-    @property
-    def text_columns(self) -> list[str]:
-        """Columns of a table that are text even where they look like numbers."""
-        return [self.sequence_column, self.id_column or "id"]
+    # columns of a CSV file, which are all read as text
+    text_columns: list[str]
 
     def arrange(self, row: dict[str, Any], file: str, number: int) -> dict[str, Any]:
         """A row with our columns, whatever file it is from."""
@@ -152,6 +165,8 @@ class _Layout:
                 name = "" if row[self.id_column] is None else str(row[self.id_column])
             sequence = row[self.sequence_column] or ""
             others = {key: row[key] for key in row if key != self.sequence_column}
+            if self.kind == "csv":
+                others = {key: None if text == "" else text for key, text in others.items()}
             return others | {"id": name, "sequence": sequence, "length": len(sequence)}
         sequence = row["sequence"]
         ours = {"id": row["id"], "sequence": sequence, "length": len(sequence), "file": file}
@@ -206,10 +221,13 @@ def _plan_columns(
     if layout.kind == "genbank":
         others |= {name: Value("string") for name in ("organism", "species", "taxonomy")}
     if layout.kind in TABLE_KINDS:
-        others = dict(read_features(files[0], layout.kind, layout.text_columns))
+        others = dict(read_features(files[0], layout.kind))
         _check_columns(files[0], others, layout, rules)
+        layout.text_columns = list(others) if layout.kind == "csv" else []
         if isinstance(rules.labels, ColumnLabels):
             label_type = others[rules.labels.column]
+            if layout.kind == "csv" and rules.streaming and label_names is None:
+                label_type = _peek_label_type(files[0], layout, rules)
     names = None if label_names is None else list(label_names)
     if rules.labels is None:
         label_type = None
@@ -240,6 +258,18 @@ def _plan_columns(
         ours["label"] = label_type
     others.pop(layout.sequence_column, None)
     return Features(ours | {key: others[key] for key in others if key not in ours}), names
+
+
+def _peek_label_type(file: str, layout: _Layout, rules: RecordRules) -> Value:
+    """Type of the first labels of a CSV file, which those after them must have."""
+    rows = read_rows(file, layout.kind, open_streams([file], layout.kind, layout.text_columns)[0])
+    texts = [row[rules.labels.column] or None for row in islice(rows, _FIRST_RECORDS)]
+    numbers = _read_numbers(pa.chunked_array([texts], pa.string()))
+    if numbers is None:
+        return Value("string")
+    is_whole = pa.types.is_integer(numbers.type)
+    rules.labels = replace(rules.labels, number=int if is_whole else float)
+    return Value("int64" if is_whole else "float64")
 
 
 def _check_columns(file: str, columns: dict, layout: _Layout, rules: RecordRules) -> None:
@@ -275,6 +305,8 @@ def _finish(dataset: Dataset, files: list[str], rules: RecordRules) -> Dataset:
         if not good.any():
             raise ValueError(f"{place}: no record is left.")
     dataset = dataset.remove_columns("problem")
+    if find_kind(files[0]) == "csv":
+        dataset = _read_types(dataset, rules, good)
     feature = dataset.features.get("label") if rules.labels is not None else None
     if feature is not None and feature.dtype == "string":
         texts = dataset.data.column("label").to_pylist()
@@ -292,6 +324,43 @@ def _finish(dataset: Dataset, files: list[str], rules: RecordRules) -> Dataset:
             logger.warning(f"{unused} ids of the label table are in none of the files.")
     dataset = dataset.select_columns(order)
     return dataset if good.all() else dataset.select(good.nonzero()[0])
+
+
+def _read_types(dataset: Dataset, rules: RecordRules, good: np.ndarray) -> Dataset:
+    """Columns of a CSV file, read as text, as the numbers that all of their texts are."""
+    for name in dataset.column_names:
+        texts = dataset.data.column(name)
+        if name in ("id", "sequence", "length"):
+            continue
+        if name == "label" and rules.labels is not None:
+            if not isinstance(rules.labels, ColumnLabels) or rules.names is not None:
+                continue
+            values = _read_numbers(pc.if_else(good, texts, None))
+        else:
+            values = _read_numbers(texts)
+            values = _cast(texts, pa.bool_()) if values is None else values
+        if values is not None:
+            dataset = dataset.remove_columns(name).add_column(name, values.to_pylist())
+    return dataset
+
+
+def _read_numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Texts as whole or else decimal numbers, None unless all of them are numbers."""
+    decimal = _cast(texts, pa.float64())
+    if decimal is None:
+        return None
+    whole = _cast(texts, pa.int64())
+    if whole is not None:
+        return whole
+    exact = pc.less_equal(pc.abs(decimal), _LARGEST)
+    return decimal if pc.all(exact).as_py() else None
+
+
+def _cast(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    try:
+        return None if texts.null_count == len(texts) else texts.cast(kind)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _report_left_out(counts: Counter, first: dict[str, str], total: int, place: str) -> None:

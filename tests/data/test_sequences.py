@@ -140,6 +140,75 @@ def test_columns_can_have_other_names_and_are_text(tmp_path, said):
     assert "column 'label' is replaced" in said()
 
 
+def write_tables(folder, *columns):
+    """CSV files with a column `x` each."""
+    for number, texts in enumerate(columns):
+        lines = [f"r{number}_{row},ACGT,{text}\n" for row, text in enumerate(texts)]
+        write(folder / f"{number}.csv", "id,sequence,x\n" + "".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        ((["1", "2"], ["X", "Y"]), ["1", "2", "X", "Y"]),
+        ((["1", "2"], ["007"]), [1, 2, 7]),
+        ((["1", ""], ["2.5"]), [1.0, None, 2.5]),
+        ((["1", ""], ["a"]), ["1", None, "a"]),
+        ((["True"], ["False"]), [True, False]),
+        ((["0x1", "0x2"],), ["0x1", "0x2"]),
+        ((["1.5", "nan"],), ["1.5", "nan"]),
+        ((["1" * 20],), ["1" * 20]),
+        ((["", ""],), [None, None]),
+    ],
+)
+def test_all_rows_of_all_files_decide_what_a_column_is(tmp_path, texts, values):
+    folder = write_tables(tmp_path / "in", *texts)
+    dataset = load_sequences(folder)
+    assert dataset.column_names == ["id", "sequence", "length", "x"]
+    assert dataset["x"][:] == values
+    assert list(map(type, dataset["x"])) == list(map(type, values))
+    stream = load_sequences(folder, streaming=True)
+    assert [row["x"] for row in stream] == [text or None for part in texts for text in part]
+
+
+@pytest.mark.parametrize(
+    ("texts", "feature", "labels"),
+    [
+        ((["1", "2"], ["X", "1"]), ClassLabel(names=["1", "2", "X"]), [0, 1, 2, 0]),
+        ((["3", "1"], ["2"]), Value("int64"), [3, 1, 2]),
+        ((["3", "1"], ["0.5"]), Value("float64"), [3.0, 1.0, 0.5]),
+        ((["True"], ["False"]), ClassLabel(names=["False", "True"]), [1, 0]),
+    ],
+)
+def test_all_labels_decide_what_they_are(tmp_path, texts, feature, labels):
+    dataset = load_sequences(write_tables(tmp_path / "in", *texts), label_column="x")
+    assert dataset.features["label"] == feature
+    assert dataset["label"][:] == labels
+
+
+def test_labels_of_records_left_out_do_not_decide(tmp_path, said):
+    path = write(tmp_path / "x.csv", "id,sequence,y\na,ACGT,1\nb,,none\nc,ACGT,\nd,AC,0\n")
+    dataset = load_sequences(path, label_column="y", bad_records="drop")
+    assert dataset["label"][:] == [1, 0]
+    assert "2 of 4 records are left out: 1 without label (first: 'c')" in said()
+
+
+def test_label_names_make_text_of_numbers(tmp_path):
+    folder = write_tables(tmp_path / "in", ["1", "0"])
+    for streaming in (False, True):
+        options = {"label_column": "x", "label_names": ["1", "0"], "streaming": streaming}
+        assert [row["label"] for row in load_sequences(folder, **options)] == [0, 1]
+
+
+def test_marks_before_the_first_line_are_no_part_of_it(tmp_path):
+    table = write(tmp_path / "labels.tsv", "\ufeffa\tMus\nb\tBos\n")
+    dataset = load_sequences(write(tmp_path / "x.fa", TWO), label_table=table)
+    assert dataset["label"][:] == [1, 0]
+    path = write(tmp_path / "x.csv", "\ufeffsequence,y\nACGT,3\n")
+    assert load_sequences(path, label_column="y")["label"][:] == [3]
+
+
 def test_numbers_of_a_column_stay_numbers(tmp_path):
     pd.DataFrame({"sequence": ["AC", "GT"], "y": [0.5, 1.5]}).to_parquet(tmp_path / "x.parquet")
     dataset = load_sequences(tmp_path / "x.parquet", label_column="y")
@@ -175,6 +244,21 @@ def test_stream_of_a_table_gives_the_same_rows(tmp_path):
     options = {"label_column": "genus", "label_names": ["Bos", "Mus"]}
     stream = load_sequences(tmp_path / "x.csv", streaming=True, **options)
     assert list(stream) == list(load_sequences(tmp_path / "x.csv", **options))
+
+
+def test_stream_of_a_table_has_numbers_as_labels_if_the_first_are(tmp_path):
+    options = {"label_column": "x", "streaming": True}
+    whole = load_sequences(write_tables(tmp_path / "1", ["3", "1"], ["2"]), **options)
+    assert whole.features["label"] == Value("int64")
+    assert [row["label"] for row in whole] == [3, 1, 2]
+    decimal = load_sequences(write_tables(tmp_path / "2", ["3", "1.5"], ["2"]), **options)
+    assert decimal.features["label"] == Value("float64")
+    assert [row["label"] for row in decimal] == [3.0, 1.5, 2.0]
+    for text in ("X", "0.5", "1_0"):
+        mixed = load_sequences(write_tables(tmp_path / "3", ["3"], [text]), **options)
+        message = rf"1\.csv: record 'r1_0' has the label '{text}', but the first .* whole numbers"
+        with pytest.raises(ValueError, match=message):
+            list(mixed)
 
 
 def test_stream_has_a_shard_for_each_file_and_can_go_to_workers(tmp_path):
