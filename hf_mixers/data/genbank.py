@@ -3,7 +3,6 @@
 import os
 from dataclasses import dataclass
 
-import numpy as np
 from datasets import Dataset
 from transformers.utils import logging
 
@@ -61,6 +60,8 @@ def load_genbank_task(
 ) -> Dataset:
     """Sequences of a task's two genera with 32 bases to its cap; what is left out is reported.
 
+    The table of classes is printed.
+
     Args:
         name: One of `GENBANK_TASKS`, such as `Carassius_Labeo` (or `Carassius/Labeo`).
         path: The bundle's `{name}_all.csv`, a folder with it, or a file or folder of GenBank flat
@@ -87,14 +88,14 @@ def load_genbank_task(
         # an accession may be in more than one part of a release
         dataset = load_sequences(path, label_from="taxonomy", duplicate_ids="drop", **options)
     dataset = filter_lengths(dataset, MIN_LENGTH, task.max_length)
-    logger.info(f"{key}:\n{format_classes(describe_classes(dataset))}")
+    print(f"{key}:\n{format_classes(describe_classes(dataset))}", flush=True)
     return dataset
 
 
 def _read_head(file: str) -> list[str]:
     """Names of the columns with genus, sequence and length, which are the last three."""
     with open_plain_or_gzip(file) as handle:
-        head = handle.readline().decode(errors="replace").strip()
+        head = handle.readline().decode("utf-8-sig", errors="replace").strip()
     columns = [column.strip('" ') for column in head.split(",")]
     if len(columns) < 3 or columns[-1].isdigit():
         raise ValueError(
@@ -105,10 +106,10 @@ def _read_head(file: str) -> list[str]:
 
 
 def _report_lengths(dataset: Dataset, file: str, column: str) -> None:
-    given, true = np.asarray(dataset[column][:]), np.asarray(dataset["length"][:])
-    wrong = np.flatnonzero(given != true)
-    if len(wrong):
+    pairs = zip(dataset[column][:], dataset["length"][:], strict=True)
+    wrong = [row for row, (given, true) in enumerate(pairs) if given != true]
+    if wrong:
         logger.warning(
             f"{file}: {column} is not the length of the sequence in {len(wrong)} records, such as"
-            f" {dataset[int(wrong[0])]['id']!r}; the sequence counts."
+            f" {dataset[wrong[0]]['id']!r}; the sequence counts."
         )
