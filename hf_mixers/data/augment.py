@@ -29,7 +29,7 @@ class AugmentingCollator:
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
-        if isinstance(self.collator, AugmentingCollator):
+        if hasattr(self.collator, "set_epoch"):
             self.collator.set_epoch(epoch)
 
     def for_evaluation(self) -> SequenceCollator:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hf_mixers import DnaTokenizer, reverse_complement
-from hf_mixers.data import FlatCollator, StrandCollator, TokenDropoutCollator
+from hf_mixers.data import FlatCollator, MaskedLMCollator, StrandCollator, TokenDropoutCollator
 
 from .test_collators import examples
 
@@ -63,6 +63,12 @@ def test_augmentations_can_be_combined():
     seen = ids != DnaTokenizer().mask_token_id
     assert 100 < seen.sum() < 300
     assert torch.equal(ids[seen], turned[seen])
+
+
+def test_collators_inside_hear_of_the_epoch():
+    collator = StrandCollator(MaskedLMCollator(FlatCollator(), DnaTokenizer()))
+    collator.set_epoch(3)
+    assert collator.collator.epoch == 3
 
 
 def test_wrong_settings_are_refused():
