@@ -1,5 +1,6 @@
 """Examples -> batches: padded or flat, with masking for masked language modelling on both."""
 
+import copy
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -120,7 +121,8 @@ class MaskedLMCollator:
     Of the tokens that may be hidden, each is chosen with `mask_probability`; of the chosen, 80%
     become the mask token, 10% a random one and 10% stay. Special tokens are never chosen. The
     choice depends on `seed`, epoch and content alone: the same batch is masked alike in any
-    process, any worker and after resuming, and anew in each epoch.
+    process, any worker and after resuming, and anew in each epoch of training; evaluations all have
+    the same masks, so that they can be compared.
 
     Args:
         collator: A `PaddedCollator` or `FlatCollator`.
@@ -151,6 +153,12 @@ class MaskedLMCollator:
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
+
+    def for_evaluation(self) -> "MaskedLMCollator":
+        """The collator that masks alike whatever the epoch."""
+        fixed = copy.copy(self)
+        fixed.epoch = 0
+        return fixed
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
         contents = [{"input_ids": example["input_ids"]} for example in examples]

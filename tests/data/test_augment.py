@@ -69,6 +69,10 @@ def test_collators_inside_hear_of_the_epoch():
     collator = StrandCollator(MaskedLMCollator(FlatCollator(), DnaTokenizer()))
     collator.set_epoch(3)
     assert collator.collator.epoch == 3
+    judge = collator.for_evaluation()
+    assert isinstance(judge, MaskedLMCollator)
+    assert judge.epoch == 0, "all evaluations have the same masks"
+    assert collator.collator.epoch == 3
 
 
 def test_wrong_settings_are_refused():
