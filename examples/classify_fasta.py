@@ -4,7 +4,7 @@ python examples/classify_fasta.py --model runs/genes --fasta examples/genes.fa -
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -12,7 +12,7 @@ from transformers import HfArgumentParser, pipeline
 
 import hf_mixers  # noqa: F401  (registers the Auto classes)
 from hf_mixers.data import load_sequences
-from hf_mixers.runs import write_table
+from hf_mixers.runs import RecordOptions, write_table
 
 
 @dataclass
@@ -21,26 +21,16 @@ class Options:
 
     model: str = field(metadata={"help": "Folder or Hub name of a sequence classifier."})
     fasta: list[str] = field(metadata={"help": "FASTA files, folders or globs, plain or gzip."})
-    bad_records: str = field(
-        default="error",
-        metadata={
-            "help": "'error' stops at other letters than DNA, 'drop' leaves such records out,"
-            " counted."
-        },
-    )
-    duplicate_ids: str = field(
-        default="error", metadata={"help": "'error', 'drop' (keeps the first) or 'keep'."}
-    )
     output: str | None = field(default=None, metadata={"help": "CSV file for all answers."})
     batch_size: int = field(default=8, metadata={"help": "Sequences of a batch."})
     show: int = field(default=10, metadata={"help": "Answers to print."})
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    (options,) = HfArgumentParser(Options).parse_args_into_dataclasses(arguments)
-    records = load_sequences(
-        options.fasta, bad_records=options.bad_records, duplicate_ids=options.duplicate_ids
+    options, rules = HfArgumentParser((Options, RecordOptions)).parse_args_into_dataclasses(
+        arguments
     )
+    records = load_sequences(options.fasta, **asdict(rules))
     classify = pipeline("text-classification", options.model)
     sequences = (record["sequence"] for record in records)
     answers = list(

@@ -58,7 +58,7 @@ from hf_mixers.data import (
 )
 from hf_mixers.goals import Classes
 from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.runs import RunArguments
+from hf_mixers.runs import RecordOptions, RunArguments
 from hf_mixers.supervised import (
     JudgeOptions,
     ModelOptions,
@@ -91,7 +91,7 @@ class CheckpointOptions(ModelOptions):
 
 
 @dataclass
-class DataOptions:
+class DataOptions(RecordOptions):
     """Which data, how labelled, how split."""
 
     data: list[str] | None = field(
@@ -121,16 +121,6 @@ class DataOptions:
     )
     sequence_column: str = field(default="sequence", metadata={"help": "Column of a table."})
     id_column: str | None = field(default=None, metadata={"help": "Column of a table."})
-    bad_records: str = field(
-        default="error",
-        metadata={
-            "help": "'error' stops at a record without label or with other letters than DNA,"
-            " 'drop' leaves such records out, counted."
-        },
-    )
-    duplicate_ids: str = field(
-        default="error", metadata={"help": "'error', 'drop' (keeps the first) or 'keep'."}
-    )
     split_column: str | None = field(
         default=None, metadata={"help": "Column with train, val and test; embedded: 'split'."}
     )

@@ -31,6 +31,22 @@ class RunArguments(MixerTrainingArguments):
     report_to: str = field(default="none")
 
 
+@dataclass
+class RecordOptions:
+    """What to do about records that cannot be used."""
+
+    bad_records: str = field(
+        default="error",
+        metadata={
+            "help": "'error' stops at a record without label or with other letters than DNA,"
+            " 'drop' leaves such records out, counted."
+        },
+    )
+    duplicate_ids: str = field(
+        default="error", metadata={"help": "'error', 'drop' (keeps the first) or 'keep'."}
+    )
+
+
 # config fields of the new models of the examples, where they differ from the family's defaults
 DEFAULT_SETTINGS = {
     "chordmixer": {
