@@ -121,6 +121,19 @@ for split, column in (("random", "split"), ("species", "split_species")):
         ),
     )
 
+# the genomes are of two of the twelve genera, among others; their genes have no labels there
+for split, column in (("random", "split"), ("species", "split_species")):
+    EXPERIMENTS[f"genus12_pretrained_{split}"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/mlm_genomes"),
+            *("--data", "{data}/dna_genus12/data.parquet"),
+            *("--label_column", "genus", "--split_column", column),
+            *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--warmup_steps", "0.1"),
+            *("--weight_decay", "0.01", "--train_token_budget", "8192", "--baselines", "kmer"),
+        ),
+    )
+
 # few labels: from that model, and from scratch with the same settings
 for name, start in (
     ("few_scratch", ("--settings", json.dumps(BOTH_WAYS))),

@@ -19,6 +19,8 @@ CLASSIFIERS = {
     "genes_pretrained_species": "two genera, no species in two parts; pre-trained on genomes",
     "genus12_random": "twelve genera, genes drawn at random",
     "genus12_species": "twelve genera, no species in two parts",
+    "genus12_pretrained_random": "twelve genera, genes drawn at random; pre-trained on genomes",
+    "genus12_pretrained_species": "twelve genera, no species in two parts; pre-trained on genomes",
     "contigs5": "contigs of five species, 100 to 518,565 bases",
 }
 # of these there are pictures by percentile of length: metric
