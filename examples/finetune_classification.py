@@ -42,6 +42,7 @@ from hf_mixers.data import (
     StrandCollator,
     TokenDropoutCollator,
     balanced_class_weights,
+    cut_sequences,
     describe_classes,
     draw_validation,
     filter_lengths,
@@ -133,6 +134,10 @@ class DataOptions(RecordOptions):
     )
     max_length: int | None = field(
         default=None, metadata={"help": "Longer sequences are left out, counted."}
+    )
+    cut_training: int | None = field(
+        default=None,
+        metadata={"help": "Cut longer training sequences into pieces of 100 to this many bases."},
     )
     train_fraction: float = field(
         default=1.0, metadata={"help": "Share of the training part to use, stratified."}
@@ -271,6 +276,8 @@ def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> Dat
         parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed)
     if smoke:
         parts = DatasetDict({k: subset_stratified(v, 0.02, seed) for k, v in parts.items()})
+    if options.cut_training:
+        parts["train"] = cut_sequences(parts["train"], options.cut_training, seed=seed)
     for name, part in parts.items():
         print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
     return parts

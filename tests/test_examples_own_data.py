@@ -14,10 +14,10 @@ from .families import ROWS
 SMALL = '{"track_size": 4, "intermediate_size": 8}'
 
 
-def write_rows(path, parts=("train",) * 8 + ("test",) * 4, classes=("cat", "dog")):
+def write_rows(path, parts=("train",) * 8 + ("test",) * 4, classes=("cat", "dog"), letters=9):
     """A table of sequences, each row with its part and class."""
     rows = [
-        f"r{number},{'ACGT'[number % 2] * (9 + number)},{classes[number % len(classes)]},{part}"
+        f"r{number},{'ACGT'[number % 2] * (letters + number)},{classes[number % len(classes)]},{part}"
         for number, part in enumerate(part for part in parts for _ in range(2))
     ]
     path.write_text("\n".join(["id,sequence,kind,part", *rows]) + "\n")
@@ -54,6 +54,21 @@ def test_a_class_that_training_lacks_does_not_stop_the_baselines(tmp_path, quiet
     results = finetune(tmp_path / "run", *data, "--baselines", "kmer", "cnn")
     assert results["config"]["id2label"] == {0: "cat", 1: "dog", 2: "zebra"}
     assert set(results["test"]) == {"model", "kmer", "cnn"}
+
+
+def test_long_sequences_are_cut_for_training_alone(tmp_path):
+    parts = ("train",) * 8 + ("val",) * 2 + ("test",) * 2
+    write_rows(tmp_path / "rows.csv", parts, letters=300)
+    script = load("finetune_classification")
+    options = script.DataOptions(
+        data=[str(tmp_path / "rows.csv")],
+        label_column="kind",
+        split_column="part",
+        cut_training=120,
+    )
+    parts = script.load_parts(options, 0, "test", False)
+    assert max(parts["train"]["length"]) < 220 < 300 < min(parts["test"]["length"])
+    assert sum(parts["train"]["length"]) == sum(300 + number for number in range(16))
 
 
 def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):

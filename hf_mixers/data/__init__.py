@@ -8,6 +8,7 @@ from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .images import PixelScaler, load_images, make_image_parts
+from .pieces import cut_sequences
 from .sequences import load_sequences
 from .splits import (
     draw_validation,
@@ -41,6 +42,7 @@ __all__ = [
     "TokenDropoutCollator",
     "adding_problem",
     "balanced_class_weights",
+    "cut_sequences",
     "describe_classes",
     "draw_validation",
     "filter_lengths",

@@ -1,0 +1,60 @@
+"""Long sequences as pieces, so that few of them are many examples to learn from."""
+
+from itertools import pairwise
+
+import numpy as np
+from datasets import Dataset
+
+
+def cut_sequences(
+    dataset: Dataset, longest: int, shortest: int = 100, seed: int = 0, column: str = "sequence"
+) -> Dataset:
+    """Every sequence longer than `longest` as pieces, end to end; the others as they are.
+
+    Lengths of pieces are drawn with the same chance for 100 to 200 as for 1000 to 2000. Nothing is
+    lost: what is left at the end and shorter than `shortest` stays with the piece before it. An
+    `id` gets the place of the piece, `:first-last`, the first letter being 1; other columns are
+    repeated.
+
+    >>> whole = Dataset.from_dict({"id": ["a", "b"], "sequence": ["ACGT" * 5, "GG"]})
+    >>> pieces = cut_sequences(whole, longest=9, shortest=6)
+    >>> "".join(pieces["sequence"][:-1]), pieces["id"][-1]
+    ('ACGTACGTACGTACGTACGT', 'b')
+    """
+    if not 1 <= shortest <= longest:
+        raise ValueError(
+            f"shortest={shortest} and longest={longest} were given: 1 <= shortest <= longest is"
+            " accepted."
+        )
+    chance = np.random.default_rng(seed)
+    rows, texts, ids = [], [], []
+    names = dataset["id"][:] if "id" in dataset.column_names else [None] * len(dataset)
+    for row, (text, name) in enumerate(zip(dataset[column], names, strict=True)):
+        if len(text) <= longest:
+            pieces = [(0, len(text))]
+        else:
+            pieces = _draw_pieces(len(text), shortest, longest, chance)
+        for start, end in pieces:
+            rows.append(row)
+            texts.append(text[start:end])
+            ids.append(name if len(pieces) == 1 else f"{name}:{start + 1}-{end}")
+    changed = {column: texts, "id": ids, "length": [len(text) for text in texts]}
+    others = {name: dataset[name][:] for name in dataset.column_names if name not in changed}
+    columns = {
+        name: changed[name] if name in changed else [others[name][row] for row in rows]
+        for name in dataset.column_names
+    }
+    return Dataset.from_dict(columns, features=dataset.features)
+
+
+def _draw_pieces(
+    length: int, shortest: int, longest: int, chance: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Starts and ends of pieces that cover `length` letters."""
+    ends = [0]
+    while ends[-1] < length:
+        drawn = int(np.exp(chance.uniform(np.log(shortest), np.log(longest + 1))))
+        ends.append(min(ends[-1] + drawn, length))
+        if length - ends[-1] < shortest:
+            ends[-1] = length
+    return list(pairwise(ends))

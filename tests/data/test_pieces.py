@@ -1,0 +1,52 @@
+"""Pieces of long sequences cover them, and know where they are from."""
+
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+
+from hf_mixers.data import cut_sequences
+
+TEXTS = ["ACGT" * 500, "G" * 90, "CA" * 50, "T" * 101]
+
+
+def make_rows():
+    features = Features(
+        id=Value("string"),
+        sequence=Value("string"),
+        length=Value("int64"),
+        label=ClassLabel(names=["cat", "dog"]),
+    )
+    rows = {"id": list("abcd"), "sequence": TEXTS, "length": [len(text) for text in TEXTS]}
+    return Dataset.from_dict(rows | {"label": [1, 0, 1, 0]}, features=features)
+
+
+def test_pieces_end_to_end_are_the_sequence():
+    cut = cut_sequences(make_rows(), 100, shortest=20, seed=3)
+    assert cut.features == make_rows().features
+    of_first = [row for row in cut if row["id"].startswith("a:")]
+    assert len(of_first) > 20
+    assert "".join(row["sequence"] for row in of_first) == TEXTS[0]
+    for row in of_first:
+        first, last = map(int, row["id"].removeprefix("a:").split("-"))
+        assert row["sequence"] == TEXTS[0][first - 1 : last]
+        assert 20 <= row["length"] == len(row["sequence"]) < 120
+        assert row["label"] == 1
+    # what is not longer stays whole
+    assert [row for row in cut if row["id"] in "bc"] == [
+        row for row in make_rows() if row["id"] in "bc"
+    ]
+    assert sum(cut["length"]) == sum(map(len, TEXTS))
+
+
+def test_short_pieces_are_as_likely_as_long_ones_and_come_from_the_seed():
+    rows = Dataset.from_dict({"sequence": ["A" * 200_000]})
+    lengths = [len(text) for text in cut_sequences(rows, 1600)["sequence"]]
+    short = sum(length < 400 for length in lengths) / len(lengths)
+    assert 0.4 < short < 0.6
+    assert cut_sequences(rows, 1600)["sequence"][:] == cut_sequences(rows, 1600)["sequence"][:]
+    other = cut_sequences(rows, 1600, seed=1)["sequence"][:]
+    assert other != cut_sequences(rows, 1600)["sequence"][:]
+
+
+def test_bounds_in_the_wrong_order_are_refused():
+    with pytest.raises(ValueError, match="1 <= shortest <= longest is accepted"):
+        cut_sequences(make_rows(), 50)
