@@ -16,10 +16,10 @@ SMALL = '{"track_size": 4, "intermediate_size": 8}'
 
 def write_rows(path, parts=("train",) * 8 + ("test",) * 4, classes=("cat", "dog"), letters=9):
     """A table of sequences, each row with its part and class."""
-    rows = [
-        f"r{number},{'ACGT'[number % 2] * (letters + number)},{classes[number % len(classes)]},{part}"
-        for number, part in enumerate(part for part in parts for _ in range(2))
-    ]
+    rows = []
+    for number, part in enumerate(part for part in parts for _ in range(2)):
+        sequence = "ACGT"[number % 2] * (letters + number)
+        rows.append(f"r{number},{sequence},{classes[number % len(classes)]},{part}")
     path.write_text("\n".join(["id,sequence,kind,part", *rows]) + "\n")
     return ["--data", str(path), "--label_column", "kind", "--split_column", "part"]
 
