@@ -165,6 +165,14 @@ for name, budget in (("adding_200_large_steps", "16384"), ("adding_200", "4096")
             *("--num_train_epochs", "4", "--train_token_budget", budget),
         ),
     )
+# on from there, with sequences and a test part that no model has seen
+EXPERIMENTS["adding_200_longer"] = Experiment(
+    "adding_problem",
+    (
+        *("--base_length", "200", "--checkpoint", "{runs}/adding_200", "--seed", "7"),
+        *("--num_train_epochs", "2", "--learning_rate", "5e-4", "--train_token_budget", "4096"),
+    ),
+)
 EXPERIMENTS["adding_1000"] = Experiment(
     "adding_problem",
     (

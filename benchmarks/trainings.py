@@ -34,7 +34,8 @@ ROTATIONS = ("forward", "alternating")
 ADDING = {
     "adding_200_large_steps": "200, 16,384 tokens a step",
     "adding_200": "200, 4,096 tokens a step",
-    "adding_1000": "1,000",
+    "adding_200_longer": "200, two more epochs, new sequences",
+    "adding_1000": "1,000, on from 200",
 }
 # tasks of the Paramixer paper, with the metric that counts right answers
 FIXED_LENGTH = {"adding": "within_tolerance", "temporal_order": "accuracy"}
