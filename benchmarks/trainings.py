@@ -23,6 +23,11 @@ CLASSIFIERS = {
     "genus12_pretrained_species": "twelve genera, no species in two parts; pre-trained on genomes",
     "contigs5": "contigs of five species, 100 to 518,565 bases",
 }
+# what a reader must know of a row
+REMARKS = {
+    "genus12_pretrained_species": "two of the twelve genera are in the genomes, without labels",
+    "contigs5": "contigs are cut into pieces for training and judged whole, by balanced accuracy",
+}
 # of these there are pictures by percentile of length: metric
 BY_LENGTH = {"genes_pretrained_species": "accuracy", "contigs5": "balanced_accuracy"}
 # compared on the validation part of genes of new species
@@ -89,7 +94,7 @@ def _classifiers(records: dict[str, Record]) -> str | None:
     header = ["classification, test part: accuracy, ROC-AUC", "training", "model"]
     header += ["k-mer regression", "small CNN"]
     note = "95% bootstrap intervals in the files"
-    note += "; of contigs, balanced accuracy.\n" if "contigs5" in records else ".\n"
+    note += "".join(f"; {text}" for name, text in REMARKS.items() if name in records) + ".\n"
     pictures = (make_picture(name, CLASSIFIERS[name]) for name in BY_LENGTH if name in records)
     note += "".join(pictures)
     return f"{make_table(header, rows)}\n{note}" if rows else None

@@ -37,6 +37,13 @@ def test_pieces_end_to_end_are_the_sequence():
     assert sum(cut["length"]) == sum(map(len, TEXTS))
 
 
+def test_what_is_left_at_the_end_is_never_a_scrap():
+    rows = Dataset.from_dict({"sequence": ["A" * length for length in range(101, 301)]})
+    for seed in range(3):
+        texts = cut_sequences(rows, 100, shortest=30, seed=seed)["sequence"][:]
+        assert 30 <= min(map(len, texts)) <= max(map(len, texts)) < 130
+
+
 def test_short_pieces_are_as_likely_as_long_ones_and_come_from_the_seed():
     rows = Dataset.from_dict({"sequence": ["A" * 200_000]})
     lengths = [len(text) for text in cut_sequences(rows, 1600)["sequence"]]
