@@ -217,7 +217,8 @@ for name, settings in VOWELS.items():
         (
             *("--preset", "japanese_vowels", "--settings", json.dumps(settings)),
             *("--validation_fraction", "0", "--num_train_epochs", "50"),
-            *("--save_strategy", "no", "--baseline", str(name == "mrs_softmax").lower()),
+            *("--save_strategy", "no", "--load_best_model_at_end", "false"),
+            *("--baseline", str(name == "mrs_softmax").lower()),
         ),
         seeds=SEEDS,
     )
