@@ -8,6 +8,8 @@ from benchmarks import experiments
 from benchmarks.catalogue import EXPERIMENTS, Experiment, finetune
 from benchmarks.experiments import main
 
+from .example_runs import load
+
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
@@ -90,6 +92,21 @@ def test_experiments_start_from_experiments():
     starts = {experiment.needs for experiment in EXPERIMENTS.values()} - {None}
     assert starts
     assert starts <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_scripts_accept_what_experiments_ask_for(name, tmp_path, monkeypatch):
+    class Accepted(Exception):
+        pass
+
+    def accept(training):
+        raise Accepted
+
+    experiment = EXPERIMENTS[name]
+    script = load(experiment.script)
+    monkeypatch.setattr(script, "begin_run", accept)
+    with pytest.raises(Accepted):
+        script.main([*experiment.arguments, "--output_dir", str(tmp_path)])
 
 
 def test_all_experiments_can_be_seen(capsys):
