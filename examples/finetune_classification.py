@@ -139,6 +139,10 @@ class DataOptions(RecordOptions):
         default=None,
         metadata={"help": "Cut longer training sequences into pieces of 100 to this many bases."},
     )
+    cut_rounds: int = field(
+        default=1,
+        metadata={"help": "Show all training sequences so often in an epoch, cut otherwise."},
+    )
     train_fraction: float = field(
         default=1.0, metadata={"help": "Share of the training part to use, stratified."}
     )
@@ -152,6 +156,10 @@ class DataOptions(RecordOptions):
     score_column: str | None = field(
         default=None, metadata={"help": "Score only test rows where this column is false."}
     )
+
+    def __post_init__(self):
+        if self.cut_rounds != 1 and self.cut_training is None:
+            raise SystemExit("--cut_rounds needs --cut_training: nothing is cut without it.")
 
 
 @dataclass
@@ -277,7 +285,9 @@ def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> Dat
     if smoke:
         parts = DatasetDict({k: subset_stratified(v, 0.02, seed) for k, v in parts.items()})
     if options.cut_training:
-        parts["train"] = cut_sequences(parts["train"], options.cut_training, seed=seed)
+        parts["train"] = cut_sequences(
+            parts["train"], options.cut_training, seed=seed, rounds=options.cut_rounds
+        )
     for name, part in parts.items():
         print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
     return parts

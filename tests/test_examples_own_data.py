@@ -65,10 +65,13 @@ def test_long_sequences_are_cut_for_training_alone(tmp_path):
         label_column="kind",
         split_column="part",
         cut_training=120,
+        cut_rounds=2,
     )
     parts = script.load_parts(options, 0, "test", False)
     assert max(parts["train"]["length"]) < 220 < 300 < min(parts["test"]["length"])
-    assert sum(parts["train"]["length"]) == sum(300 + number for number in range(16))
+    assert sum(parts["train"]["length"]) == 2 * sum(300 + number for number in range(16))
+    with pytest.raises(SystemExit, match="--cut_rounds needs --cut_training"):
+        script.DataOptions(cut_rounds=2)
 
 
 def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):

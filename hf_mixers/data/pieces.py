@@ -7,14 +7,20 @@ from datasets import Dataset
 
 
 def cut_sequences(
-    dataset: Dataset, longest: int, shortest: int = 100, seed: int = 0, column: str = "sequence"
+    dataset: Dataset,
+    longest: int,
+    shortest: int = 100,
+    seed: int = 0,
+    column: str = "sequence",
+    rounds: int = 1,
 ) -> Dataset:
     """Every sequence longer than `longest` as pieces, end to end; the others as they are.
 
     Lengths of pieces are drawn with the same chance for 100 to 200 as for 1000 to 2000. Nothing is
     lost: what is left at the end and shorter than `shortest` stays with the piece before it. An
     `id` gets the place of the piece, `:first-last`, the first letter being 1; other columns are
-    repeated.
+    repeated. All that happens `rounds` times, each time with other cuts: an epoch of the result is
+    as long as so many epochs, and shows no piece twice but the sequences that need no cut.
 
     >>> whole = Dataset.from_dict({"id": ["a", "b"], "sequence": ["ACGT" * 5, "GG"]})
     >>> pieces = cut_sequences(whole, longest=9, shortest=6)
@@ -26,10 +32,13 @@ def cut_sequences(
             f"shortest={shortest} and longest={longest} were given: 1 <= shortest <= longest is"
             " accepted."
         )
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}.")
     chance = np.random.default_rng(seed)
     rows, texts, ids = [], [], []
     names = dataset["id"][:] if "id" in dataset.column_names else [None] * len(dataset)
-    for row, (text, name) in enumerate(zip(dataset[column], names, strict=True)):
+    sequences = list(enumerate(zip(dataset[column], names, strict=True)))
+    for row, (text, name) in sequences * rounds:
         if len(text) <= longest:
             pieces = [(0, len(text))]
         else:

@@ -54,6 +54,17 @@ def test_short_pieces_are_as_likely_as_long_ones_and_come_from_the_seed():
     assert other != cut_sequences(rows, 1600)["sequence"][:]
 
 
+def test_rounds_show_everything_again_with_other_cuts():
+    once, thrice = (cut_sequences(make_rows(), 100, 20, seed=3, rounds=n) for n in (1, 3))
+    assert thrice.select(range(len(once)))[:] == once[:]
+    assert sum(thrice["length"]) == 3 * sum(map(len, TEXTS))
+    assert thrice["id"][:].count("b") == 3
+    pieces = [name for name in thrice["id"] if name.startswith("a:")]
+    assert len(set(pieces)) > 0.9 * len(pieces)
+    with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
+        cut_sequences(make_rows(), 100, rounds=0)
+
+
 def test_bounds_in_the_wrong_order_are_refused():
     with pytest.raises(ValueError, match="1 <= shortest <= longest is accepted"):
         cut_sequences(make_rows(), 50)
