@@ -138,20 +138,22 @@ def _adding(records: dict[str, Record]) -> str | None:
 
 
 def _fixed_length(records: dict[str, Record]) -> str | None:
+    found = [record for name, record in records.items() if name.startswith("paramixer_")]
+    found.sort(key=lambda one: (_task(one), one["config"]["max_position_embeddings"]))
     rows = []
-    for task, metric in FIXED_LENGTH.items():
-        prefix = f"paramixer_{task}_"
-        found = {
-            int(name.removeprefix(prefix)): record
-            for name, record in records.items()
-            if name.startswith(prefix)
-        }
-        for length, record in sorted(found.items()):
-            model, guess = record["test"].values()
-            scores = [_percent(one, metric) for one in (model, guess)]
-            rows.append([task.replace("_", " "), f"{length:,}", _effort(record), *scores])
-    header = ["Paramixer, sequences of one length", "length", "training", "right", "blind guess"]
-    return make_table(header, rows) if rows else None
+    for record in found:
+        scores = [_percent(one, FIXED_LENGTH[_task(record)]) for one in record["test"].values()]
+        length = f"{record['config']['max_position_embeddings']:,}"
+        positions = {"absolute": "learned", "none": "none"}
+        told = positions[record["config"]["position_embedding_type"]]
+        rows.append([_task(record).replace("_", " "), length, told, _effort(record), *scores])
+    header = ["Paramixer, sequences of one length", "length", "positions", "training"]
+    return make_table([*header, "right", "blind guess"], rows) if rows else None
+
+
+def _task(record: Record) -> str:
+    """What a run of `fixed_length_tasks.py` was to learn."""
+    return record["arguments"][record["arguments"].index("--task") + 1]
 
 
 def _vowels(records: dict[str, Record]) -> str | None:
@@ -256,4 +258,5 @@ def _effort(record: Record) -> str:
     size = f"{record['parameters'] / 1e6:.2f} M parameters"
     minutes = f"{record['seconds'] / 60:.0f} minutes on {cores}"
     since = " since a restart" if record.get("resumed") else ""
-    return f"{size}, {epochs:.3g} epochs, {minutes}{since}"
+    times = "one epoch" if epochs == 1 else f"{epochs:.3g} epochs"
+    return f"{size}, {times}, {minutes}{since}"

@@ -47,8 +47,13 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
     write(tmp_path, "adding_200", test=adding)
     order = {"model": overall(accuracy=0.999), "always XX": overall(accuracy=0.25)}
-    write(tmp_path, "paramixer_temporal_order_512", test=order)
-    write(tmp_path, "paramixer_adding_2048", test=adding)
+    for task, test, positions in (
+        ("temporal_order", order, "absolute"),
+        ("adding", adding, "none"),
+    ):
+        config = {"max_position_embeddings": 2048, "position_embedding_type": positions}
+        arguments = ["--length", "2048", "--task", task]
+        write(tmp_path, f"paramixer_{task}", test=test, config=config, arguments=arguments)
     write(tmp_path, "blocks_mix_rotate_layer", validation={"model": good})
     write(tmp_path, "rotation_alternating", test={"model": model, "Markov": markov})
     for name, accuracy in (("genes_species", 0.9), ("choice_token_dropout", 0.8)):
@@ -73,8 +78,8 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         "| ChordMixer | 0.400 | 3.500 |",
         "| Markov | 0.375 | 3.600 |",
         f"| 200, 4,096 tokens a step | {effort} | 99.50% | 10.00% |",
-        f"| adding | 2,048 | {effort} | 99.50% | 10.00% |",
-        f"| temporal order | 512 | {effort} | 99.90% | 25.00% |",
+        f"| adding | 2,048 | none | {effort} | 99.50% | 10.00% |",
+        f"| temporal order | 2,048 | learned | {effort} | 99.90% | 25.00% |",
         "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
         "| `alternating` | 0.400 | 3.500 |",
         "| the model of the first table | 0.900 | 0.960 |",
