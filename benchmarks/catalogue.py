@@ -201,7 +201,7 @@ for name, examples, epochs, others in (
     ("adding_2048", 60_000, "1", ("--batch_size", "16")),
     ("adding_512_no_positions", 100_000, "1", ("--batch_size", "10", *NO_POSITIONS)),
     ("adding_2048_no_positions", 60_000, "1", ("--batch_size", "8", *NO_POSITIONS)),
-    ("adding_8192_no_positions", 24_000, "1", ("--batch_size", "4", *NO_POSITIONS)),
+    ("adding_4096_no_positions", 28_000, "1", ("--batch_size", "6", *NO_POSITIONS)),
     ("temporal_order_512", 100_000, "2", ("--batch_size", "20")),
 ):
     task, length = name.removesuffix("_no_positions").rsplit("_", 1)
