@@ -7,6 +7,7 @@ from .collators import FlatCollator, MaskedLMCollator, PaddedCollator
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .genbank import GENBANK_TASKS, load_genbank_task
+from .genomes import record_names
 from .images import PixelScaler, load_images, make_image_parts
 from .pieces import cut_sequences
 from .sequences import load_sequences
@@ -26,7 +27,7 @@ from .time_series import (
     load_time_series,
     make_series_parts,
 )
-from .windows import GenomeWindows, record_names
+from .windows import GenomeWindows
 
 __all__ = [
     "GENBANK_TASKS",
