@@ -69,6 +69,11 @@ from hf_mixers.supervised import (
     train_model,
 )
 
+BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
+LABEL_SOURCES = ("label_from", "label_pattern", "label_table", "label_column")
+# what is asked of files, and of no other data
+FILE_OPTIONS = (*LABEL_SOURCES, "class_names", "taxonomy_dump", "id_column")
+
 
 @dataclass
 class CheckpointOptions(ModelOptions):
@@ -160,6 +165,14 @@ class DataOptions(RecordOptions):
     def __post_init__(self):
         if self.cut_rounds != 1 and self.cut_training is None:
             raise SystemExit("--cut_rounds needs --cut_training: nothing is cut without it.")
+        given = [name for name in FILE_OPTIONS if getattr(self, name) is not None]
+        if self.data is None and (self.genbank_task or given):
+            name = "genbank_task" if self.genbank_task else given[0]
+            raise SystemExit(f"--{name} is about files, which --data must name.")
+        if self.genbank_task and given:
+            raise SystemExit(f"--genbank_task knows its classes: it goes without --{given[0]}.")
+        if self.split_column and self.group_column:
+            raise SystemExit("--split_column and --group_column were given: one of them splits.")
 
 
 @dataclass
@@ -170,6 +183,12 @@ class RunOptions(JudgeOptions):
         default_factory=lambda: ["kmer", "cnn"],
         metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in self.baselines:
+            if name not in (*BASELINES, "none"):
+                raise SystemExit(f"Baselines are {', '.join(BASELINES)} and none, got {name!r}.")
 
 
 @dataclass
@@ -242,7 +261,6 @@ def load_rows(options: DataOptions) -> Dataset:
         if len(options.data) > 1:
             raise SystemExit("--genbank_task is read from one file or folder in --data.")
         return load_genbank_task(options.genbank_task, options.data[0])
-    sources = ("label_from", "label_pattern", "label_table", "label_column")
     columns = ("sequence_column", "id_column")
     rules = ("taxonomy_dump", "bad_records", "duplicate_ids")
     dataset = load_sequences(
@@ -250,7 +268,7 @@ def load_rows(options: DataOptions) -> Dataset:
         # shorter ones than asked for are left out below, and are no reason to stop
         min_length=1,
         label_names=options.class_names,
-        **{name: getattr(options, name) for name in (*sources, *columns, *rules)},
+        **{name: getattr(options, name) for name in (*LABEL_SOURCES, *columns, *rules)},
     )
     if "label" not in dataset.column_names:
         raise SystemExit("Say where labels come from: --label_from, --label_pattern, ...")
@@ -279,8 +297,8 @@ def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> Dat
         print("No validation part: a tenth of the training part is drawn for it.", flush=True)
         parts = draw_validation(parts, 0.1, seed)
     if options.score_column and "test" in parts:
-        parts["test"] = parts["test"].filter(lambda row: not row[options.score_column])
-    if options.train_fraction < 1:
+        parts["test"] = leave_out_seen(parts["test"], options.score_column)
+    if options.train_fraction != 1:
         parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed)
     if smoke:
         parts = DatasetDict({k: subset_stratified(v, 0.02, seed) for k, v in parts.items()})
@@ -291,6 +309,21 @@ def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> Dat
     for name, part in parts.items():
         print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
     return parts
+
+
+def leave_out_seen(test: Dataset, column: str) -> Dataset:
+    """Rows of the test part where a column is false; the others are counted."""
+    kind = getattr(test.features.get(column), "dtype", None)
+    if kind is None or kind.endswith("string"):
+        raise SystemExit(
+            f"--score_column must be a column of true and false, got {column!r}: there are"
+            f" {', '.join(test.column_names)}."
+        )
+    kept = np.flatnonzero(~np.asarray(test[column][:], dtype=bool))
+    print(f"{len(test) - len(kept)} of {len(test)} test rows are not scored: {column}.", flush=True)
+    if len(kept) == 0:
+        raise SystemExit(f"--score_column {column} leaves no test row to score.")
+    return test.select(kept)
 
 
 def make_model(
@@ -327,21 +360,16 @@ def choose_baselines(
     names: list[str], parts: DatasetDict, judged: str, num_classes: int
 ) -> dict[str, Callable[[], np.ndarray]]:
     """What gives the scores of the baselines on one part, trained as the model is."""
-    known = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
-    chosen = [name for name in names if name != "none"]
-    for name in chosen:
-        if name not in known:
-            raise SystemExit(f"Baselines are {', '.join(known)} and none, got {name!r}.")
 
     def score(name: str) -> np.ndarray:
         train, validation = (
             (list(parts[part]["sequence"]), np.asarray(parts[part]["label"]))
             for part in ("train", "validation")
         )
-        baseline = known[name]().fit(*train, validation=validation, num_labels=num_classes)
+        baseline = BASELINES[name]().fit(*train, validation=validation, num_labels=num_classes)
         return baseline.predict_proba(list(parts[judged]["sequence"]))
 
-    return {name: partial(score, name) for name in chosen}
+    return {name: partial(score, name) for name in names if name != "none"}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from transformers import AutoModelForImageClassification
 
 from hf_mixers import DnaTokenizer, MrsFormerConfig
@@ -131,12 +132,54 @@ def test_a_checkpoint_keeps_its_tokenizer_and_gets_a_head_for_other_classes(tmp_
         ("finetune_classification", ["--checkpoint", "x", "--settings", "{}"], "not for --check"),
         ("finetune_classification", ["--checkpoint", "x", "--preset", "y"], "not for --check"),
         ("finetune_classification", ["--frozen", "true"], "--frozen needs --checkpoint"),
+        ("finetune_classification", ["--genbank_task", "Sus_Bos"], "--data must name"),
+        ("finetune_classification", ["--label_from", "folder"], "--data must name"),
+        (
+            "finetune_classification",
+            ["--data", "x", "--genbank_task", "Sus_Bos", "--label_column", "y"],
+            "goes without --label_column",
+        ),
+        (
+            "finetune_classification",
+            ["--split_column", "split", "--group_column", "species"],
+            "one of them splits",
+        ),
+        ("pretrain_mlm", ["--held_out", "x"], "names records of --genomes"),
         ("adding_problem", ["--checkpoint", "x", "--settings", '{"a": 1}'], "not for --checkpoint"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(name, arguments, message, quiet):
     with pytest.raises(SystemExit, match=message):
         load(name).main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("finetune_classification", ["--baselines", "kmers"], "kmer, cnn and none, got 'kmers'"),
+        ("finetune_classification", ["--train_fraction", "2"], "fraction=2.0 was given"),
+        ("pretrain_mlm", ["--markov_order", "30"], "order must be from 0 to 6, got 30"),
+        ("pretrain_mlm", ["--window", "300"], r"the shortest and the longest, got \[300\]"),
+    ],
+)
+def test_wrong_options_stop_a_run_before_it_trains(name, arguments, message, tmp_path, quiet):
+    with pytest.raises((SystemExit, ValueError), match=message):
+        load(name).main([*arguments, "--output_dir", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
+
+
+def test_test_rows_that_are_not_scored_are_counted(capsys):
+    script = load("finetune_classification")
+    rows = Dataset.from_dict(
+        {"id": ["a", "b", "c"], "seen": [True, False, None], "kind": ["x"] * 3}
+    )
+    assert script.leave_out_seen(rows, "seen")["id"][:] == ["b", "c"]
+    assert "1 of 3 test rows are not scored: seen." in capsys.readouterr().out
+    for column in ("lost", "kind"):
+        with pytest.raises(SystemExit, match=f"true and false, got '{column}': there are id, seen"):
+            script.leave_out_seen(rows, column)
+    with pytest.raises(SystemExit, match="leaves no test row"):
+        script.leave_out_seen(rows.select([0]), "seen")
 
 
 def test_a_run_without_matplotlib_ends_before_it_begins(tmp_path, monkeypatch, quiet):

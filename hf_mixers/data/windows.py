@@ -90,9 +90,10 @@ class GenomeWindows(Dataset):
         records: Collection[str] | None = None,
         exclude: Collection[str] | None = None,
     ):
-        low, high = (length, length) if isinstance(length, int) else length
-        if not 1 <= low <= high:
+        bounds = (length, length) if isinstance(length, int) else tuple(length)
+        if len(bounds) != 2 or not 1 <= bounds[0] <= bounds[1]:
             raise ValueError(f"length={length} was given: 1 <= low <= high is accepted.")
+        low, high = bounds
         if num_windows < 1:
             raise ValueError(f"num_windows={num_windows} was given: at least 1 is accepted.")
         if not 0 <= max_unknown <= 1:

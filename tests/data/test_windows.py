@@ -330,6 +330,7 @@ def test_bad_files_are_named(tmp_path, name, data, message):
     [
         ({"length": (0, 5)}, "length="),
         ({"length": (9, 5)}, "length="),
+        ({"length": [9]}, "length="),
         ({"num_windows": 0}, "num_windows=0"),
         ({"max_unknown": 2}, "max_unknown=2"),
     ],
