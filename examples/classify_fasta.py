@@ -30,8 +30,11 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     options, rules = HfArgumentParser((Options, RecordOptions)).parse_args_into_dataclasses(
         arguments
     )
-    records = load_sequences(options.fasta, **asdict(rules))
     classify = pipeline("text-classification", options.model)
+    limit = getattr(classify.model.config, "length_limit", None)
+    if limit is not None:
+        limit -= classify.tokenizer.num_special_tokens_to_add()
+    records = load_sequences(options.fasta, max_length=limit, **asdict(rules))
     sequences = (record["sequence"] for record in records)
     answers = list(
         tqdm(classify(sequences, batch_size=options.batch_size), "classify", total=len(records))

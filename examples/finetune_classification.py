@@ -216,10 +216,12 @@ def main(arguments: list[str] | None = None) -> dict:
     tokenizer = DnaTokenizer()
     if model_options.checkpoint:
         tokenizer = AutoTokenizer.from_pretrained(model_options.checkpoint)
-    tokens = tokenize_sequences(parts, tokenizer)
     model = make_model(model_options, parts, goal, tokenizer)
     if model.config.pooling == "flat":
+        tokens = tokenize_sequences(parts, tokenizer)
         tokens = fix_lengths(tokens, model.config.max_position_embeddings, tokenizer.pad_token_id)
+    else:
+        tokens = tokenize_sequences(parts, tokenizer, max_length=model.config.length_limit)
 
     collator = FlatCollator()
     if data_options.token_dropout:

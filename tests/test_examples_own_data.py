@@ -126,6 +126,21 @@ def test_a_checkpoint_keeps_its_tokenizer_and_gets_a_head_for_other_classes(tmp_
     assert tokenizer("AC").input_ids == [2, 5, 6]
 
 
+def test_sequences_longer_than_a_model_are_named_before_it_runs(tmp_path, quiet):
+    data = write_rows(tmp_path / "rows.csv", ("train",) * 8 + ("val",) * 2 + ("test",) * 2)
+    limits = {"max_position_embeddings": 20, "position_embedding_type": "absolute"}
+    start = ROWS[0].build("sequence_classification", **limits)
+    start.save_pretrained(tmp_path / "start")
+    DnaTokenizer().save_pretrained(tmp_path / "start")
+    with pytest.raises(ValueError, match="'r12' has 21 tokens: at most 20 are accepted"):
+        finetune(tmp_path / "run", *data, "--checkpoint", str(tmp_path / "start"))
+    (tmp_path / "x.fa").write_text(f">short\nACGT\n>long\n{'ACGT' * 6}\n")
+    given = ["--model", str(tmp_path / "start"), "--fasta", str(tmp_path / "x.fa")]
+    with pytest.raises(ValueError, match="record 'long' has 24 letters: at most 20 are accepted"):
+        load("classify_fasta").main(given)
+    assert len(load("classify_fasta").main([*given, "--bad_records", "drop"])) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

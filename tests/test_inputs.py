@@ -130,9 +130,12 @@ def test_continuous_models_refuse_ids_and_wrong_widths(row):
 
 
 @every_family
-def test_learned_positions_end_at_the_built_length(row):
-    model = row.build(position_embedding_type="absolute")
-    longest = model.config.max_position_embeddings
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_learned_positions_end_at_the_built_length(row, pooling):
+    assert row.build(pooling=pooling).config.length_limit is None
+    model = row.build(pooling=pooling, position_embedding_type="absolute")
+    longest = model.config.length_limit
+    assert longest == model.config.max_position_embeddings
     assert model(random_ids(1, longest)).last_hidden_state.isfinite().all()
     with pytest.raises(ValueError, match=f"learned positions for {longest}"):
         model(random_ids(1, longest + 1))

@@ -160,6 +160,12 @@ class MrsFormerConfig(MixerConfig):
         return self.num_prefix_tokens
 
     @property
+    def length_limit(self) -> int | None:
+        if self.attention_type == "linformer":
+            return self.max_position_embeddings
+        return super().length_limit
+
+    @property
     def longest_mixed(self) -> int:
         """Rows of the longest sequence, with those that the model adds."""
         return self.max_position_embeddings + self.memory_size + (self.pooling == "cls")
