@@ -8,9 +8,9 @@ from datasets import Dataset
 from transformers.utils import logging
 
 from .classes import describe_classes, format_classes
+from .filters import filter_lengths
 from .records import find_kind, open_plain_or_gzip
 from .sequences import load_sequences
-from .splits import filter_lengths
 
 logger = logging.get_logger(__name__)
 
