@@ -218,14 +218,15 @@ def test_sequences_of_one_token_give_finite_numbers_and_gradients(row, training)
         assert all(p.grad.isfinite().all() for p in model.parameters()), name
 
 
-def test_padding_without_a_mask_is_warned_of(caplog):
+@pytest.mark.parametrize(("pooling", "warns"), [("mean", True), ("flat", False)])
+def test_padding_without_a_mask_is_warned_of_unless_it_must_be_read(caplog, pooling, warns):
     from transformers.utils import logging
 
-    model = ROWS[0].build()
+    model = ROWS[0].build(pooling=pooling, max_position_embeddings=4)
     logging.get_logger("transformers.modeling_utils").warning_once.cache_clear()
     logging.enable_propagation()
     try:
         model(torch.tensor([[5, 6, 0, 0]]))
     finally:
         logging.disable_propagation()
-    assert any("attention_mask" in record.message for record in caplog.records)
+    assert any("attention_mask" in record.message for record in caplog.records) == warns

@@ -210,7 +210,8 @@ class MixerModel(MixerPreTrainedModel):
         batches, extras = self.read(batches, extras)
         check_extras(extras, batches)
         boundaries = check_batches(batches, self.config)
-        for batch in batches:
+        # flat pooling reads padding as tokens, and with a mask there would be too few of them
+        for batch in batches if self.config.pooling != "flat" else ():
             if batch.input_ids is not None and batch.cu_seq_lens_q is None:
                 self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
         pack = make_pack(boundaries)
