@@ -10,7 +10,8 @@ Your own data (FASTA, FASTQ, GenBank, parquet or CSV; files, globs or folders):
         --label_from folder --family chordmixer --num_train_epochs 10
 
 A published configuration, such as the genome classifier of the Paramixer paper, which reads exactly
-16,384 bases (flat pooling; sequences are cut or padded to that length, and counted):
+16,384 bases (flat pooling; sequences are cut or padded to that length, and counted) and knows A, G,
+C and T only (with others, `--bad_records drop` or `--preset genome_with_n`):
 
     python examples/finetune_classification.py --output_dir runs/genome --data genomes/ \
         --label_from folder --family paramixer --preset genome --min_length 5001 \
@@ -33,9 +34,10 @@ from transformers import (
     AutoTokenizer,
     HfArgumentParser,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
-from hf_mixers import DnaTokenizer
+from hf_mixers import DnaTokenizer, GenomeTokenizer
 from hf_mixers.baselines import KmerLogisticRegression, SmallCnn
 from hf_mixers.data import (
     FlatCollator,
@@ -46,6 +48,7 @@ from hf_mixers.data import (
     describe_classes,
     draw_validation,
     filter_lengths,
+    filter_letters,
     fix_lengths,
     format_classes,
     load_embedded,
@@ -73,6 +76,8 @@ BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
 LABEL_SOURCES = ("label_from", "label_pattern", "label_table", "label_column")
 # what is asked of files, and of no other data
 FILE_OPTIONS = (*LABEL_SOURCES, "class_names", "taxonomy_dump", "id_column")
+# letters of published models with a vocabulary of their own, by family and preset
+LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
 
 
 @dataclass
@@ -208,18 +213,20 @@ def main(arguments: list[str] | None = None) -> dict:
     model_options, data_options, run_options, training = parsed
     begin_run(training)
     judged = run_options.report_on
-    parts = load_parts(data_options, training.seed, judged, run_options.smoke)
+    tokenizer = choose_tokenizer(model_options)
+    letters = getattr(tokenizer, "letters", None)
+    parts = load_parts(data_options, training.seed, judged, run_options.smoke, letters)
     if run_options.smoke:
         training.num_train_epochs = 1
         run_options.baselines = ["kmer"]
     goal = Classes(parts["train"].features["label"].names)
-    tokenizer = DnaTokenizer()
-    if model_options.checkpoint:
-        tokenizer = AutoTokenizer.from_pretrained(model_options.checkpoint)
     model = make_model(model_options, parts, goal, tokenizer)
     if model.config.pooling == "flat":
+        length = model.config.max_position_embeddings
         tokens = tokenize_sequences(parts, tokenizer)
-        tokens = fix_lengths(tokens, model.config.max_position_embeddings, tokenizer.pad_token_id)
+        tokens = fix_lengths(tokens, length, tokenizer.pad_token_id)
+        # so that pipelines pad as here, and mask nothing
+        tokenizer.model_max_length, tokenizer.model_input_names = length, ["input_ids"]
     else:
         tokens = tokenize_sequences(parts, tokenizer, max_length=model.config.length_limit)
 
@@ -230,6 +237,9 @@ def main(arguments: list[str] | None = None) -> dict:
     if data_options.reverse_complement:
         if model.config.pooling == "flat":
             raise SystemExit("--reverse_complement would move the padding of flat pooling.")
+        if not isinstance(tokenizer, DnaTokenizer):
+            name = type(tokenizer).__name__
+            raise SystemExit(f"--reverse_complement needs ids of DnaTokenizer, not of {name}.")
         collator = StrandCollator(collator, seed=training.seed)
     trainer = train_model(
         model,
@@ -253,6 +263,14 @@ def main(arguments: list[str] | None = None) -> dict:
         base_model=model_options.checkpoint,
         processor=tokenizer,
     )
+
+
+def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint or of a published model, or that of all DNA."""
+    if options.checkpoint:
+        return AutoTokenizer.from_pretrained(options.checkpoint)
+    letters = LETTERS.get((options.family, options.preset))
+    return GenomeTokenizer(letters) if letters else DnaTokenizer()
 
 
 def load_rows(options: DataOptions) -> Dataset:
@@ -281,9 +299,13 @@ def load_rows(options: DataOptions) -> Dataset:
     return dataset
 
 
-def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> DatasetDict:
+def load_parts(
+    options: DataOptions, seed: int, judged: str, smoke: bool, letters: str | None = None
+) -> DatasetDict:
     """Training and validation part, and the one to judge the model on."""
     dataset = filter_lengths(load_rows(options), options.min_length, options.max_length)
+    if letters:
+        dataset = filter_letters(dataset, letters + "U", options.bad_records)
     split_column = options.split_column
     if options.data is None and not options.group_column:
         split_column = split_column or "split"
@@ -329,7 +351,10 @@ def leave_out_seen(test: Dataset, column: str) -> Dataset:
 
 
 def make_model(
-    options: CheckpointOptions, parts: DatasetDict, goal: Classes, tokenizer: DnaTokenizer
+    options: CheckpointOptions,
+    parts: DatasetDict,
+    goal: Classes,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> PreTrainedModel:
     """A new model for sequences as long as the longest, or one from a checkpoint."""
     fields = goal.config_fields()
@@ -338,7 +363,7 @@ def make_model(
     if options.checkpoint:
         return load_checkpoint(options, fields)
     if options.preset:
-        # ids of the tokenizer instead of the published ones; those that do not occur change nothing
+        # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     longest = max(max(part["length"]) for part in parts.values())
     return build_model(options, fields, suggestions={"max_position_embeddings": longest})
