@@ -7,6 +7,7 @@ from transformers import AutoModelForImageClassification
 
 from hf_mixers import DnaTokenizer, MrsFormerConfig
 from hf_mixers.data import PixelScaler
+from hf_mixers.dna_runs import DataOptions, leave_out_seen, load_parts
 from hf_mixers.goals import Classes
 
 from .example_runs import load
@@ -60,19 +61,18 @@ def test_a_class_that_training_lacks_does_not_stop_the_baselines(tmp_path, quiet
 def test_long_sequences_are_cut_for_training_alone(tmp_path):
     parts = ("train",) * 8 + ("val",) * 2 + ("test",) * 2
     write_rows(tmp_path / "rows.csv", parts, letters=300)
-    script = load("finetune_classification")
-    options = script.DataOptions(
+    options = DataOptions(
         data=[str(tmp_path / "rows.csv")],
         label_column="kind",
         split_column="part",
         cut_training=120,
         cut_rounds=2,
     )
-    parts = script.load_parts(options, 0, "test", False)
+    parts = load_parts(options, 0, "test", False)
     assert max(parts["train"]["length"]) < 220 < 300 < min(parts["test"]["length"])
     assert sum(parts["train"]["length"]) == 2 * sum(300 + number for number in range(16))
     with pytest.raises(SystemExit, match="--cut_rounds needs --cut_training"):
-        script.DataOptions(cut_rounds=2)
+        DataOptions(cut_rounds=2)
 
 
 def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):
@@ -184,17 +184,16 @@ def test_wrong_options_stop_a_run_before_it_trains(name, arguments, message, tmp
 
 
 def test_test_rows_that_are_not_scored_are_counted(capsys):
-    script = load("finetune_classification")
     rows = Dataset.from_dict(
         {"id": ["a", "b", "c"], "seen": [True, False, None], "kind": ["x"] * 3}
     )
-    assert script.leave_out_seen(rows, "seen")["id"][:] == ["b", "c"]
+    assert leave_out_seen(rows, "seen")["id"][:] == ["b", "c"]
     assert "1 of 3 test rows are not scored: seen." in capsys.readouterr().out
     for column in ("lost", "kind"):
         with pytest.raises(SystemExit, match=f"true and false, got '{column}': there are id, seen"):
-            script.leave_out_seen(rows, column)
+            leave_out_seen(rows, column)
     with pytest.raises(SystemExit, match="leaves no test row"):
-        script.leave_out_seen(rows.select([0]), "seen")
+        leave_out_seen(rows.select([0]), "seen")
 
 
 def test_a_run_without_matplotlib_ends_before_it_begins(tmp_path, monkeypatch, quiet):
