@@ -247,7 +247,7 @@ for name, settings in VOWELS.items():
 # tables and digits: heads of several scales beside the same model with heads of one
 TABLES = {
     "california": ("MedHouseVal", "12"),
-    "adult": ("income", "5"),
+    "adult": ("income", "3"),
 }
 for table, (target, epochs) in TABLES.items():
     for kind, settings in (("mrs", {}), ("plain", SINGLE_SCALE)):
@@ -269,7 +269,7 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         (
             *("--data", "{data}/image_mnist/data.npz"),
             *("--settings", json.dumps(DIGITS | {"head_scales": scales})),
-            *("--num_train_epochs", "10", "--baseline", str(kind == "mrs").lower()),
+            *("--num_train_epochs", "6", "--baseline", str(kind == "mrs").lower()),
         ),
         seeds=SEEDS,
     )
