@@ -1,9 +1,11 @@
 """Linformer heads: learned mixtures of keys, which end at the length that a model is built for."""
 
+import onnxruntime
 import pytest
 import torch
 
-from .families import find_row, random_ids
+from .families import find_row, pad, random_ids
+from .test_compile_export import Plain, shapes, unlabelled
 
 ROW = find_row("mrsformer")
 
@@ -21,3 +23,48 @@ def test_linformer_has_no_more_rows_than_groups_and_refuses_longer_sequences():
     compiled = torch.compile(model, backend="eager")
     with pytest.raises(RuntimeError, match="but attention_type='linformer' has weights for 24"):
         compiled(random_ids(1, 25))
+
+
+@pytest.fixture(scope="module")
+def exported():
+    """A model for 33 tokens and its program for any length."""
+    model = Plain(
+        ROW.build(
+            "sequence_classification",
+            attention_type="linformer",
+            pooling="cls",
+            max_position_embeddings=33,
+            num_hidden_layers=1,
+        )
+    )
+    inputs = unlabelled("sequence_classification")
+    return model, torch.export.export(model, (), inputs, dynamic_shapes=shapes(inputs))
+
+
+def padded(*lengths, width=None):
+    ids, mask = pad([random_ids(n) for n in lengths], width=width)
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def test_exported_programs_read_any_length_with_weights_and_refuse_longer_ones(exported):
+    model, program = exported
+    run = program.module()
+    for inputs in (padded(12, 1), padded(33, 4), padded(33, 32, width=50)):
+        torch.testing.assert_close(run(**inputs), model(**inputs), atol=1e-5, rtol=1e-5)
+    with pytest.raises(IndexError, match="out of range"):
+        run(**padded(34, 2))
+
+
+def test_onnx_programs_refuse_longer_sequences_too(exported, tmp_path):
+    model, program = exported
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(program, (), path, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(inputs):
+        return session.run(None, {name: value.numpy() for name, value in inputs.items()})[0]
+
+    inputs = padded(33, 2)
+    torch.testing.assert_close(torch.tensor(run(inputs)), model(**inputs), atol=1e-5, rtol=1e-5)
+    with pytest.raises(Exception, match="out of data bounds"):
+        run(padded(34, 2))

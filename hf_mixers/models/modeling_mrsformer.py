@@ -206,7 +206,7 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
             if not pack.is_static and pack.sizes[0] > limit:
                 raise ValueError(f"The longest sequence has {pack.sizes[0]} tokens, {why}")
             if pack.is_compiled:
-                # the compiled program looks; one that is exported cannot
+                # the compiled program looks; one that is exported has no weights to find
                 torch._assert_async((pack.lengths <= limit).all(), f"A sequence is longer, {why}")
         super()._check_lengths(pack)
 
