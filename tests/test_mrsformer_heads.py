@@ -130,3 +130,23 @@ def test_first_tokens_are_kept_out_of_groups_as_configured():
     for positions in ([0], [1], [2, 3, 4, 5], [6, 7, 8]):
         assert torch.equal(out[positions], out[positions[:1]].expand_as(out[positions]))
     assert not torch.allclose(out[1], out[2])
+
+
+@pytest.mark.parametrize("name", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", ["softmax", "linear", "linformer", "performer", "fmm", "luna"])
+def test_rows_without_any_token_which_compilers_cannot_refuse_harm_nothing(kind, name):
+    settings = {} if kind == "linformer" else {"group_size_bias": True}
+    model = ROW.build(attention_type=kind, attn_implementation=name, **settings)
+    attention = model.layers[0].attention
+    mask = torch.arange(9) < torch.tensor([[9], [0]])
+    hidden = torch.randn(2, 9 + model.config.memory_size, 16)
+    outputs = []
+    for count in (1, 2):
+        boundaries = packing.Boundaries((count, 9), hidden.device, mask=mask[:count])
+        pack = packing.pack_static([boundaries])
+        if model.config.memory_size:
+            pack, *_ = pack.with_prefix(model.config.memory_size)
+        outputs.append(attention(hidden[:count].flatten(0, 1), pack).view(count, -1, 16)[0])
+    torch.testing.assert_close(*outputs)
+    outputs[1].sum().backward()
+    assert all(p.grad.isfinite().all() for p in attention.parameters() if p.grad is not None)

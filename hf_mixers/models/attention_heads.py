@@ -59,7 +59,7 @@ class KeyBlock:
     def without(self, count: int) -> "KeyBlock":
         """The same without the first `count` keys."""
         rest = object.__new__(KeyBlock)
-        rest.mask = None if self.mask is None else self.mask[:, count:]
+        rest.mask = None if self.mask is None else _keep_first(self.mask[:, count:])
         rest.sizes = None if self.sizes is None else self.sizes[:, count:]
         return rest
 
