@@ -15,7 +15,21 @@ from .reference import multiresolution as reference
 
 ROW = find_row("mrsformer")
 LENGTHS = [1, 2, 3, 8, 9, 33]
-VARIANTS = {**SHARED_VARIANTS, **ROW.variants}
+VARIANTS = {
+    **SHARED_VARIANTS,
+    **ROW.variants,
+    "linformer, shared": {"attention_type": "linformer", "linformer_shared": True},
+    "luna, other scales of keys": {
+        "attention_type": "luna",
+        "head_scales": [1, 2, 2, 4],
+        "key_scales": [4, 1, 2, 2],
+    },
+    # the plain mechanisms
+    **{
+        f"{kind}, scale 1": {"attention_type": kind, "head_scales": [1, 1]}
+        for kind in ("linear", "linformer", "performer", "fmm", "luna")
+    },
+}
 
 
 def slow_output(model, ids):

@@ -1,5 +1,7 @@
 """Linformer heads: learned mixtures of keys, which end at the length that a model is built for."""
 
+import copy
+
 import onnxruntime
 import pytest
 import torch
@@ -25,6 +27,31 @@ def test_linformer_has_no_more_rows_than_groups_and_refuses_longer_sequences():
         compiled(random_ids(1, 25))
 
 
+def test_layers_share_projections_that_the_model_owns(tmp_path):
+    settings = {"attention_type": "linformer", "linformer_shared": True}
+    model = ROW.build("sequence_classification", **settings)
+    names = [name for name, _ in model.named_parameters() if "projection_" in name]
+    assert names == [f"model.shared_heads.projection_{number}" for number in (0, 1)]
+    assert 0.3 < model.model.shared_heads.projection_0.std() < 0.4
+    ids = random_ids(2, 20)
+    logits = model(ids).logits
+    model.save_pretrained(tmp_path)
+    for other in (type(model).from_pretrained(tmp_path), copy.deepcopy(model)):
+        assert torch.equal(other(ids).logits, logits)
+        with torch.no_grad():
+            other.model.shared_heads.projection_0.zero_()
+        assert not torch.allclose(other(ids).logits, logits)
+    assert torch.equal(model(ids).logits, logits)
+    gradients = []
+    for is_checkpointed in (False, True):
+        model.zero_grad()
+        if is_checkpointed:
+            model.gradient_checkpointing_enable()
+        model.train()(ids, labels=torch.tensor([0, 1])).loss.backward()
+        gradients.append(model.model.shared_heads.projection_0.grad.clone())
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.fixture(scope="module")
 def exported():
     """A model for 33 tokens and its program for any length."""
@@ -33,6 +60,7 @@ def exported():
             "sequence_classification",
             attention_type="linformer",
             pooling="cls",
+            linformer_shared=True,
             max_position_embeddings=33,
             num_hidden_layers=1,
         )

@@ -148,6 +148,14 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
     (torch.Size([2, 4, 64]), torch.Size([2, 64]))
     """
 
+    def __init__(self, config: MrsFormerConfig):
+        super().__init__(config)
+        if config.has_shared_heads:
+            self.shared_heads = LinformerHeads(config)
+            for layer in self.layers:
+                layer.attention.share_heads(self.shared_heads)
+            self.post_init()
+
     @staticmethod
     def make_layer(config: MrsFormerConfig, index: int) -> MrsFormerBlock:
         return MrsFormerBlock(config, index)
