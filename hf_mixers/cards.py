@@ -297,9 +297,11 @@ def _limit_length(config: PreTrainedConfig) -> str:
     longest = f"{config.max_position_embeddings:,}"
     if config.pooling == "flat":
         return f"Reads sequences of exactly {longest} tokens; others are refused."
-    is_linformer = getattr(config, "attention_type", None) == "linformer"
-    if config.position_embedding_type == "absolute" or is_linformer:
+    attention = getattr(config, "attention_type", None)
+    if config.position_embedding_type == "absolute" or attention == "linformer":
         return f"Reads up to {longest} tokens; longer sequences are refused."
+    if attention is not None:
+        return f"Built for up to {longest} tokens; longer sequences are read as well."
     return f"Built for up to {longest} tokens; the ends of longer ones may not hear each other."
 
 

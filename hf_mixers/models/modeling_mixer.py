@@ -116,6 +116,9 @@ class MixerModel(MixerPreTrainedModel):
         `hidden_states` on request.
     """
 
+    # what is to be said of sequences that are longer than the model is built for
+    beyond_built_length = "its ends may not hear each other"
+
     def __init__(self, config: MixerConfig):
         super().__init__(config)
         width = config.hidden_size
@@ -275,7 +278,7 @@ class MixerModel(MixerPreTrainedModel):
         # without the length: the warning would come back for every new one
         logger.warning_once(
             f"A sequence is longer than the {limit} tokens that this model was built for "
-            "(config.max_position_embeddings): it runs, but its ends may not hear each other."
+            f"(config.max_position_embeddings): it runs, but {self.beyond_built_length}."
         )
 
 

@@ -148,6 +148,9 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
     (torch.Size([2, 4, 64]), torch.Size([2, 64]))
     """
 
+    # every token hears all others, however many there are
+    beyond_built_length = "the model may never have learned from such lengths"
+
     def __init__(self, config: MrsFormerConfig):
         super().__init__(config)
         if config.has_shared_heads:
