@@ -4,6 +4,7 @@ python examples/classify_fasta.py --model runs/genes --fasta examples/genes.fa -
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tqdm.auto import tqdm
 from transformers import HfArgumentParser, pipeline
 
 import hf_mixers  # noqa: F401  (registers the Auto classes)
-from hf_mixers.data import load_sequences
+from hf_mixers.data import filter_letters, load_sequences
 from hf_mixers.runs import RecordOptions, write_table
 
 
@@ -30,12 +31,21 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     options, rules = HfArgumentParser((Options, RecordOptions)).parse_args_into_dataclasses(
         arguments
     )
-    records = load_sequences(options.fasta, **asdict(rules))
     classify = pipeline("text-classification", options.model)
+    config = classify.model.config
+    is_flat = getattr(config, "pooling", None) == "flat"
+    limit = None if is_flat else getattr(config, "length_limit", None)
+    if limit is not None:
+        limit -= classify.tokenizer.num_special_tokens_to_add()
+    records = load_sequences(options.fasta, max_length=limit, **asdict(rules))
+    if letters := getattr(classify.tokenizer, "letters", None):
+        records = filter_letters(records, letters + "U", rules.bad_records)
     sequences = (record["sequence"] for record in records)
-    answers = list(
-        tqdm(classify(sequences, batch_size=options.batch_size), "classify", total=len(records))
-    )
+    changes = {}
+    if is_flat:
+        changes = pad_and_cut(records["length"], config.max_position_embeddings)
+    answers = classify(sequences, batch_size=options.batch_size, **changes)
+    answers = list(tqdm(answers, "classify", total=len(records)))
     for record, answer in zip(records, answers[: options.show], strict=False):
         print(f"{record['id']}\t{record['length']}\t{answer['label']}\t{answer['score']:.4f}")
     if options.output:
@@ -48,6 +58,14 @@ def main(arguments: list[str] | None = None) -> list[dict]:
         write_table(Path(options.output), columns)
         print(f"All {len(answers)} answers are in {options.output}")
     return answers
+
+
+def pad_and_cut(lengths: Sequence[int], length: int) -> dict:
+    """Options of the tokenizer for a model that reads one length, padding included."""
+    cut, padded = (sum(n > length for n in lengths), sum(n < length for n in lengths))
+    print(f"Of {len(lengths)} sequences {cut} are cut and {padded} padded to {length} tokens.")
+    options = {"padding": "max_length", "truncation": True, "max_length": length}
+    return {**options, "return_attention_mask": False}
 
 
 if __name__ == "__main__":

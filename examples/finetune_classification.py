@@ -10,7 +10,8 @@ Your own data (FASTA, FASTQ, GenBank, parquet or CSV; files, globs or folders):
         --label_from folder --family chordmixer --num_train_epochs 10
 
 A published configuration, such as the genome classifier of the Paramixer paper, which reads exactly
-16,384 bases (flat pooling; sequences are cut or padded to that length, and counted):
+16,384 bases (flat pooling; sequences are cut or padded to that length, and counted) and knows A, G,
+C and T only (with others, `--bad_records drop` or `--preset genome_with_n`):
 
     python examples/finetune_classification.py --output_dir runs/genome --data genomes/ \
         --label_from folder --family paramixer --preset genome --min_length 5001 \
@@ -26,40 +27,30 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import DatasetDict
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     HfArgumentParser,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
-from hf_mixers import DnaTokenizer
+from hf_mixers import DnaTokenizer, GenomeTokenizer
 from hf_mixers.baselines import KmerLogisticRegression, SmallCnn
 from hf_mixers.data import (
     FlatCollator,
     StrandCollator,
     TokenDropoutCollator,
     balanced_class_weights,
-    cut_sequences,
-    describe_classes,
-    draw_validation,
-    filter_lengths,
     fix_lengths,
-    format_classes,
-    load_embedded,
-    load_genbank_task,
-    load_sequences,
-    split_by_column,
-    split_by_group,
-    split_stratified,
-    subset_stratified,
     tokenize_sequences,
 )
+from hf_mixers.dna_runs import DataOptions, load_parts
 from hf_mixers.goals import Classes
 from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.runs import RecordOptions, RunArguments
+from hf_mixers.runs import RunArguments
 from hf_mixers.supervised import (
     JudgeOptions,
     ModelOptions,
@@ -68,6 +59,10 @@ from hf_mixers.supervised import (
     name_source,
     train_model,
 )
+
+BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
+# letters of published models with a vocabulary of their own, by family and preset
+LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
 
 
 @dataclass
@@ -92,77 +87,6 @@ class CheckpointOptions(ModelOptions):
 
 
 @dataclass
-class DataOptions(RecordOptions):
-    """Which data, how labelled, how split."""
-
-    data: list[str] | None = field(
-        default=None, metadata={"help": "Files, globs or folders; default: the embedded genes."}
-    )
-    genbank_task: str | None = field(
-        default=None,
-        metadata={"help": "A task of the ChordMixer paper, such as Carassius_Labeo, in --data."},
-    )
-    label_from: str | None = field(
-        default=None,
-        metadata={
-            "help": "'folder', or of GenBank records 'organism', 'species', 'genus', 'taxonomy'"
-            " (which of --class_names is in the lineage) or a rank of --taxonomy_dump."
-        },
-    )
-    label_pattern: str | None = field(
-        default=None, metadata={"help": "Regular expression with one group, on the description."}
-    )
-    label_table: str | None = field(default=None, metadata={"help": "TSV of id and label."})
-    label_column: str | None = field(default=None, metadata={"help": "Column of a table."})
-    class_names: list[str] | None = field(
-        default=None, metadata={"help": "Classes in the order of their numbers; default: sorted."}
-    )
-    taxonomy_dump: str | None = field(
-        default=None, metadata={"help": "Folder with NCBI's nodes.dmp and names.dmp."}
-    )
-    sequence_column: str = field(default="sequence", metadata={"help": "Column of a table."})
-    id_column: str | None = field(default=None, metadata={"help": "Column of a table."})
-    split_column: str | None = field(
-        default=None, metadata={"help": "Column with train, val and test; embedded: 'split'."}
-    )
-    group_column: str | None = field(
-        default=None,
-        metadata={"help": "Split so that no group, such as a species, is in two parts."},
-    )
-    min_length: int = field(
-        default=2, metadata={"help": "Shorter sequences are left out, counted."}
-    )
-    max_length: int | None = field(
-        default=None, metadata={"help": "Longer sequences are left out, counted."}
-    )
-    cut_training: int | None = field(
-        default=None,
-        metadata={"help": "Cut longer training sequences into pieces of 100 to this many bases."},
-    )
-    cut_rounds: int = field(
-        default=1,
-        metadata={"help": "Show all training sequences so often in an epoch, cut otherwise."},
-    )
-    train_fraction: float = field(
-        default=1.0, metadata={"help": "Share of the training part to use, stratified."}
-    )
-    reverse_complement: bool = field(
-        default=False, metadata={"help": "Show half of the training sequences as the other strand."}
-    )
-    token_dropout: float = field(
-        default=0.0,
-        metadata={"help": "Share of the bases hidden in training, anew in every epoch."},
-    )
-    score_column: str | None = field(
-        default=None, metadata={"help": "Score only test rows where this column is false."}
-    )
-
-    def __post_init__(self):
-        if self.cut_rounds != 1 and self.cut_training is None:
-            raise SystemExit("--cut_rounds needs --cut_training: nothing is cut without it.")
-
-
-@dataclass
 class RunOptions(JudgeOptions):
     """What else to do."""
 
@@ -170,6 +94,12 @@ class RunOptions(JudgeOptions):
         default_factory=lambda: ["kmer", "cnn"],
         metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in self.baselines:
+            if name not in (*BASELINES, "none"):
+                raise SystemExit(f"Baselines are {', '.join(BASELINES)} and none, got {name!r}.")
 
 
 @dataclass
@@ -189,18 +119,22 @@ def main(arguments: list[str] | None = None) -> dict:
     model_options, data_options, run_options, training = parsed
     begin_run(training)
     judged = run_options.report_on
-    parts = load_parts(data_options, training.seed, judged, run_options.smoke)
+    tokenizer = choose_tokenizer(model_options)
+    letters = getattr(tokenizer, "letters", None)
+    parts = load_parts(data_options, training.seed, judged, run_options.smoke, letters)
     if run_options.smoke:
         training.num_train_epochs = 1
         run_options.baselines = ["kmer"]
     goal = Classes(parts["train"].features["label"].names)
-    tokenizer = DnaTokenizer()
-    if model_options.checkpoint:
-        tokenizer = AutoTokenizer.from_pretrained(model_options.checkpoint)
-    tokens = tokenize_sequences(parts, tokenizer)
     model = make_model(model_options, parts, goal, tokenizer)
     if model.config.pooling == "flat":
-        tokens = fix_lengths(tokens, model.config.max_position_embeddings, tokenizer.pad_token_id)
+        length = model.config.max_position_embeddings
+        tokens = tokenize_sequences(parts, tokenizer)
+        tokens = fix_lengths(tokens, length, tokenizer.pad_token_id)
+        # so that pipelines pad as here, and mask nothing
+        tokenizer.model_max_length, tokenizer.model_input_names = length, ["input_ids"]
+    else:
+        tokens = tokenize_sequences(parts, tokenizer, max_length=model.config.length_limit)
 
     collator = FlatCollator()
     if data_options.token_dropout:
@@ -209,6 +143,9 @@ def main(arguments: list[str] | None = None) -> dict:
     if data_options.reverse_complement:
         if model.config.pooling == "flat":
             raise SystemExit("--reverse_complement would move the padding of flat pooling.")
+        if not isinstance(tokenizer, DnaTokenizer):
+            name = type(tokenizer).__name__
+            raise SystemExit(f"--reverse_complement needs ids of DnaTokenizer, not of {name}.")
         collator = StrandCollator(collator, seed=training.seed)
     trainer = train_model(
         model,
@@ -234,67 +171,19 @@ def main(arguments: list[str] | None = None) -> dict:
     )
 
 
-def load_rows(options: DataOptions) -> Dataset:
-    """All sequences with their classes; what is left out is printed."""
-    if options.data is None:
-        return load_embedded()
-    if options.genbank_task:
-        if len(options.data) > 1:
-            raise SystemExit("--genbank_task is read from one file or folder in --data.")
-        return load_genbank_task(options.genbank_task, options.data[0])
-    sources = ("label_from", "label_pattern", "label_table", "label_column")
-    columns = ("sequence_column", "id_column")
-    rules = ("taxonomy_dump", "bad_records", "duplicate_ids")
-    dataset = load_sequences(
-        options.data,
-        # shorter ones than asked for are left out below, and are no reason to stop
-        min_length=1,
-        label_names=options.class_names,
-        **{name: getattr(options, name) for name in (*sources, *columns, *rules)},
-    )
-    if "label" not in dataset.column_names:
-        raise SystemExit("Say where labels come from: --label_from, --label_pattern, ...")
-    if "float" in dataset.features["label"].dtype:
-        raise SystemExit("Labels must be classes, as text or whole numbers, got decimal numbers.")
-    if not isinstance(dataset.features["label"], ClassLabel):
-        dataset = dataset.class_encode_column("label")
-    return dataset
-
-
-def load_parts(options: DataOptions, seed: int, judged: str, smoke: bool) -> DatasetDict:
-    """Training and validation part, and the one to judge the model on."""
-    dataset = filter_lengths(load_rows(options), options.min_length, options.max_length)
-    split_column = options.split_column
-    if options.data is None and not options.group_column:
-        split_column = split_column or "split"
-    if split_column:
-        parts = split_by_column(dataset, split_column)
-    elif options.group_column:
-        parts = split_by_group(dataset, options.group_column, seed=seed)
-    else:
-        parts = split_stratified(dataset, seed=seed)
-    if "train" not in parts or judged not in {*parts, "validation"}:
-        raise SystemExit(f"{split_column!r} names no rows for training or none for {judged}.")
-    if "validation" not in parts:
-        print("No validation part: a tenth of the training part is drawn for it.", flush=True)
-        parts = draw_validation(parts, 0.1, seed)
-    if options.score_column and "test" in parts:
-        parts["test"] = parts["test"].filter(lambda row: not row[options.score_column])
-    if options.train_fraction < 1:
-        parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed)
-    if smoke:
-        parts = DatasetDict({k: subset_stratified(v, 0.02, seed) for k, v in parts.items()})
-    if options.cut_training:
-        parts["train"] = cut_sequences(
-            parts["train"], options.cut_training, seed=seed, rounds=options.cut_rounds
-        )
-    for name, part in parts.items():
-        print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
-    return parts
+def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint or of a published model, or that of all DNA."""
+    if options.checkpoint:
+        return AutoTokenizer.from_pretrained(options.checkpoint)
+    letters = LETTERS.get((options.family, options.preset))
+    return GenomeTokenizer(letters) if letters else DnaTokenizer()
 
 
 def make_model(
-    options: CheckpointOptions, parts: DatasetDict, goal: Classes, tokenizer: DnaTokenizer
+    options: CheckpointOptions,
+    parts: DatasetDict,
+    goal: Classes,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> PreTrainedModel:
     """A new model for sequences as long as the longest, or one from a checkpoint."""
     fields = goal.config_fields()
@@ -303,7 +192,7 @@ def make_model(
     if options.checkpoint:
         return load_checkpoint(options, fields)
     if options.preset:
-        # ids of the tokenizer instead of the published ones; those that do not occur change nothing
+        # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     longest = max(max(part["length"]) for part in parts.values())
     return build_model(options, fields, suggestions={"max_position_embeddings": longest})
@@ -327,21 +216,16 @@ def choose_baselines(
     names: list[str], parts: DatasetDict, judged: str, num_classes: int
 ) -> dict[str, Callable[[], np.ndarray]]:
     """What gives the scores of the baselines on one part, trained as the model is."""
-    known = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
-    chosen = [name for name in names if name != "none"]
-    for name in chosen:
-        if name not in known:
-            raise SystemExit(f"Baselines are {', '.join(known)} and none, got {name!r}.")
 
     def score(name: str) -> np.ndarray:
         train, validation = (
             (list(parts[part]["sequence"]), np.asarray(parts[part]["label"]))
             for part in ("train", "validation")
         )
-        baseline = known[name]().fit(*train, validation=validation, num_labels=num_classes)
+        baseline = BASELINES[name]().fit(*train, validation=validation, num_labels=num_classes)
         return baseline.predict_proba(list(parts[judged]["sequence"]))
 
-    return {name: partial(score, name) for name in chosen}
+    return {name: partial(score, name) for name in names if name != "none"}
 
 
 if __name__ == "__main__":

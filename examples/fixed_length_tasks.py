@@ -7,6 +7,12 @@ Adding: two numbers of a sequence are marked, and the model must give their sum 
 order: two places of a sequence of a, b, c and d hold X or Y, and the model must tell which and in
 which order. A Paramixer is built as in table 1 of the paper's supplement; settings of training are
 the authors' too (100,000 examples, 40 in a step, 30 epochs; they give adding 50).
+
+Long sequences of adding want the model of the authors' code, which has no learned positions:
+
+    python examples/fixed_length_tasks.py --task adding --length 2048 --batch_size 8 \
+        --num_train 60000 --num_train_epochs 1 --lr_scheduler_type linear \
+        --settings '{"position_embedding_type": "none"}'
 """
 
 from collections.abc import Callable

@@ -78,6 +78,12 @@ class Options:
     )
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
+    def __post_init__(self):
+        if self.held_out and self.genomes is None:
+            raise SystemExit("--held_out names records of --genomes, which were not given.")
+        if len(self.window) != 2:
+            raise SystemExit(f"--window is the shortest and the longest, got {self.window}.")
+
 
 @dataclass
 class Arguments(RunArguments):
@@ -104,6 +110,10 @@ def main(arguments: list[str] | None = None) -> dict:
 def run(options: Options, training: Arguments, files, held_out: list[str], name: str) -> dict:
     """Train, score next to the baselines, write the results."""
     tokenizer = DnaTokenizer()
+    orders = {"base frequency": 0}
+    orders[f"Markov, {options.markov_order} bases each side"] = options.markov_order
+    # before training, as they may be refused
+    baselines = {name: MarkovBaseline(order) for name, order in orders.items()}
     settings = {"max_unknown": 0.1, "length": tuple(options.window)}
     train = GenomeWindows(
         files,
@@ -146,7 +156,7 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
     if not hand_over(trainer):
         return {}
     own = score_windows(predicted, guessed, Path(training.output_dir))
-    reports = {"model": own} | score_baselines(options, train, guessed)
+    reports = {"model": own} | score_baselines(baselines, train, guessed)
     results = write_run(
         trainer,
         reports,
@@ -236,18 +246,14 @@ def score_windows(
 
 
 def score_baselines(
-    options: Options, train: GenomeWindows, guessed: list[tuple[np.ndarray, np.ndarray]]
+    baselines: dict[str, MarkovBaseline],
+    train: GenomeWindows,
+    guessed: list[tuple[np.ndarray, np.ndarray]],
 ) -> dict:
     """Base frequency and two-sided Markov model at the positions that the model guessed."""
     windows = [train[i]["input_ids"] for i in range(len(train))]
     ids, labels = zip(*guessed, strict=True)
-    return {
-        name: MarkovBaseline(order).fit(windows).score(ids, labels)
-        for name, order in {
-            "base frequency": 0,
-            f"Markov, {options.markov_order} bases each side": options.markov_order,
-        }.items()
-    }
+    return {name: baseline.fit(windows).score(ids, labels) for name, baseline in baselines.items()}
 
 
 if __name__ == "__main__":

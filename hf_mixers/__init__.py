@@ -34,6 +34,7 @@ from .models.modeling_paramixer import (
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
+from .models.tokenization_genome import GenomeTokenizer
 from .publish import push_with_code, save_with_code
 
 __version__ = "0.1.0"
@@ -83,6 +84,7 @@ __all__ = [
     "ChordMixerModel",
     "DnaTokenizer",
     "Family",
+    "GenomeTokenizer",
     "MrsFormerConfig",
     "MrsFormerForImageClassification",
     "MrsFormerForMaskedLM",

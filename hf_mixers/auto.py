@@ -18,6 +18,7 @@ from transformers import (
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
+from .models.tokenization_genome import GenomeTokenizer
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def register_family(family: Family) -> Family:
     for auto_class, model_class in family.auto_classes().items():
         auto_class.register(family.config, model_class, exist_ok=True)
     # a folder names its tokenizer's class; the last one here is for folders that do not
-    for tokenizer in (CharTokenizer, ByteTokenizer, DnaTokenizer):
+    for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
     return family
 

@@ -297,9 +297,10 @@ def _limit_length(config: PreTrainedConfig) -> str:
     longest = f"{config.max_position_embeddings:,}"
     if config.pooling == "flat":
         return f"Reads sequences of exactly {longest} tokens; others are refused."
-    is_linformer = getattr(config, "attention_type", None) == "linformer"
-    if config.position_embedding_type == "absolute" or is_linformer:
+    if config.length_limit is not None:
         return f"Reads up to {longest} tokens; longer sequences are refused."
+    if hasattr(config, "attention_type"):
+        return f"Built for up to {longest} tokens; longer sequences are read as well."
     return f"Built for up to {longest} tokens; the ends of longer ones may not hear each other."
 
 

@@ -38,8 +38,8 @@ class RecordOptions:
     bad_records: str = field(
         default="error",
         metadata={
-            "help": "'error' stops at a record without label or with other letters than DNA,"
-            " 'drop' leaves such records out, counted."
+            "help": "'error' stops at a record without label or with other letters than DNA, or"
+            " than the model knows; 'drop' leaves such records out, counted."
         },
     )
     duplicate_ids: str = field(

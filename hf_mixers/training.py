@@ -17,11 +17,18 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify
 from .data.batching import TokenBudgetBatchSampler
 from .models.losses import IGNORED
 
-# arguments of the stock evaluation that evaluation by tokens does not have, and their defaults
+# arguments that training or evaluation by tokens does not have, and their defaults
 _STOCK_ONLY = {
-    "include_for_metrics": [],
-    "batch_eval_metrics": False,
-    "eval_do_concat_batches": True,
+    "train_token_budget": {
+        "train_sampling_strategy": "random",
+        "auto_find_batch_size": False,
+        "dataloader_drop_last": False,
+    },
+    "eval_token_budget": {
+        "include_for_metrics": [],
+        "batch_eval_metrics": False,
+        "eval_do_concat_batches": True,
+    },
 }
 
 
@@ -56,13 +63,14 @@ class MixerTrainer(Trainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        if getattr(self.args, "eval_token_budget", None) is not None:
-            for name, default in _STOCK_ONLY.items():
+        for budget, defaults in _STOCK_ONLY.items():
+            if getattr(self.args, budget, None) is None:
+                continue
+            for name, default in defaults.items():
                 value = getattr(self.args, name)
                 if value != default:
                     raise ValueError(
-                        f"{name}={value} works in evaluation by batch sizes only: set"
-                        " eval_token_budget to None."
+                        f"{name}={value} works with batch sizes only: set {budget} to None."
                     )
 
     def get_train_dataloader(self) -> DataLoader:

@@ -12,7 +12,7 @@ from hf_mixers.cards import format_number, make_card
 from hf_mixers.environment import run_environment
 from hf_mixers.metrics import classification_report, regression_report
 
-from .families import HEADS, ROWS, every_family, every_head
+from .families import HEADS, ROWS, every_family, every_head, find_row
 
 ARGUMENTS = {"dataset_name": "someone/two_genera", "task": "text-classification"}
 
@@ -160,6 +160,18 @@ def test_code_and_limits_follow_the_settings(settings, limit, has_tokenizer, mon
     assert limit in card.text
     assert ("AutoTokenizer" in card.text) == (has_tokenizer and "input_features" not in settings)
     assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, "Built for up to 2,048 tokens; longer sequences are read as well."),
+        ({"attention_type": "linformer"}, "Reads up to 2,048 tokens; longer sequences are refused"),
+    ],
+)
+def test_limits_of_attention_are_those_of_its_kind(settings, limit):
+    model = find_row("mrsformer").build("sequence_classification", **settings)
+    assert limit in make_card(model, report={"accuracy": 0.5}, **ARGUMENTS).text
 
 
 def test_folders_and_files_are_not_taken_for_names_on_the_hub(model, monkeypatch, tmp_path):

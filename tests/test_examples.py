@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, pipeline
 from transformers.utils import logging
 
+from hf_mixers.data import load_embedded
 from hf_mixers.runs import choose_settings
 
 from .example_runs import FOLDER, SCRIPTS, check_run, load
@@ -157,13 +158,41 @@ def test_genomes_are_classified_with_the_published_settings(tmp_path, quiet):
     script = load("finetune_classification")
     options = ["--smoke", "--output_dir", str(tmp_path), "--family", "paramixer"]
     options += ["--preset", "genome", "--settings", '{"max_position_embeddings": 512}']
+    with pytest.raises(ValueError, match="2 of 9617 examples have other letters than AGCTU: rec"):
+        script.main(options)
+    options += ["--bad_records", "drop"]
     results = script.main(options)
     check_run(tmp_path, results)
     config = AutoModelForSequenceClassification.from_pretrained(tmp_path).config
     assert (config.pooling, config.position_embedding_type) == ("flat", "absolute")
     assert (config.hidden_size, config.intermediate_size, config.num_factors) == (32, 128, 9)
+    assert (config.vocab_size, config.pad_token_id) == (5, 4)
     with pytest.raises(SystemExit, match="would move the padding of flat pooling"):
         script.main([*options, "--reverse_complement", "true"])
+
+    # the saved model answers as it did: cut, padded, nothing masked
+    with open(tmp_path / "predictions.csv") as file:
+        rows = {row["id"]: row for row in csv.DictReader(file)}
+    genes = [gene for gene in load_embedded() if gene["id"] in rows]
+    fasta = tmp_path / "genes.fa"
+    fasta.write_text("".join(f">{gene['id']}\n{gene['sequence'].lower()}\n" for gene in genes))
+    classify = load("classify_fasta").main
+    answers = classify(["--model", str(tmp_path), "--fasta", str(fasta)])
+    for gene, answer in zip(genes, answers, strict=True):
+        expected = float(rows[gene["id"]][f"score_{answer['label']}"])
+        assert answer["score"] == pytest.approx(expected, abs=1e-4)
+    fasta.write_text(">a\nACGT\n>b\nACNT\n")
+    with pytest.raises(ValueError, match=r"1 of 2 .* record 'b' has 'N' at position 2"):
+        classify(["--model", str(tmp_path), "--fasta", str(fasta)])
+    drop = ["--bad_records", "drop"]
+    assert len(classify(["--model", str(tmp_path), "--fasta", str(fasta), *drop])) == 1
+
+
+def test_strands_are_turned_with_ids_that_are_known(tmp_path, quiet):
+    options = ["--smoke", "--output_dir", str(tmp_path), "--family", "paramixer", "--preset"]
+    options += ["genome_with_n", "--settings", '{"pooling": "mean"}']
+    with pytest.raises(SystemExit, match="needs ids of DnaTokenizer, not of GenomeTokenizer"):
+        load("finetune_classification").main([*options, "--reverse_complement", "true"])
 
 
 @every_family

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from transformers import AutoModelForImageClassification
 
 from hf_mixers import DnaTokenizer, MrsFormerConfig
 from hf_mixers.data import PixelScaler
+from hf_mixers.dna_runs import DataOptions, leave_out_seen, load_parts
 from hf_mixers.goals import Classes
 
 from .example_runs import load
@@ -59,19 +61,18 @@ def test_a_class_that_training_lacks_does_not_stop_the_baselines(tmp_path, quiet
 def test_long_sequences_are_cut_for_training_alone(tmp_path):
     parts = ("train",) * 8 + ("val",) * 2 + ("test",) * 2
     write_rows(tmp_path / "rows.csv", parts, letters=300)
-    script = load("finetune_classification")
-    options = script.DataOptions(
+    options = DataOptions(
         data=[str(tmp_path / "rows.csv")],
         label_column="kind",
         split_column="part",
         cut_training=120,
         cut_rounds=2,
     )
-    parts = script.load_parts(options, 0, "test", False)
+    parts = load_parts(options, 0, "test", False)
     assert max(parts["train"]["length"]) < 220 < 300 < min(parts["test"]["length"])
     assert sum(parts["train"]["length"]) == 2 * sum(300 + number for number in range(16))
     with pytest.raises(SystemExit, match="--cut_rounds needs --cut_training"):
-        script.DataOptions(cut_rounds=2)
+        DataOptions(cut_rounds=2)
 
 
 def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):
@@ -125,18 +126,74 @@ def test_a_checkpoint_keeps_its_tokenizer_and_gets_a_head_for_other_classes(tmp_
     assert tokenizer("AC").input_ids == [2, 5, 6]
 
 
+def test_sequences_longer_than_a_model_are_named_before_it_runs(tmp_path, quiet):
+    data = write_rows(tmp_path / "rows.csv", ("train",) * 8 + ("val",) * 2 + ("test",) * 2)
+    limits = {"max_position_embeddings": 20, "position_embedding_type": "absolute"}
+    start = ROWS[0].build("sequence_classification", **limits)
+    start.save_pretrained(tmp_path / "start")
+    DnaTokenizer().save_pretrained(tmp_path / "start")
+    with pytest.raises(ValueError, match="'r12' has 21 tokens: at most 20 are accepted"):
+        finetune(tmp_path / "run", *data, "--checkpoint", str(tmp_path / "start"))
+    (tmp_path / "x.fa").write_text(f">short\nACGT\n>long\n{'ACGT' * 6}\n")
+    given = ["--model", str(tmp_path / "start"), "--fasta", str(tmp_path / "x.fa")]
+    with pytest.raises(ValueError, match="record 'long' has 24 letters: at most 20 are accepted"):
+        load("classify_fasta").main(given)
+    assert len(load("classify_fasta").main([*given, "--bad_records", "drop"])) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
         ("finetune_classification", ["--checkpoint", "x", "--settings", "{}"], "not for --check"),
         ("finetune_classification", ["--checkpoint", "x", "--preset", "y"], "not for --check"),
         ("finetune_classification", ["--frozen", "true"], "--frozen needs --checkpoint"),
+        ("finetune_classification", ["--genbank_task", "Sus_Bos"], "--data must name"),
+        ("finetune_classification", ["--label_from", "folder"], "--data must name"),
+        (
+            "finetune_classification",
+            ["--data", "x", "--genbank_task", "Sus_Bos", "--label_column", "y"],
+            "goes without --label_column",
+        ),
+        (
+            "finetune_classification",
+            ["--split_column", "split", "--group_column", "species"],
+            "one of them splits",
+        ),
+        ("pretrain_mlm", ["--held_out", "x"], "names records of --genomes"),
         ("adding_problem", ["--checkpoint", "x", "--settings", '{"a": 1}'], "not for --checkpoint"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(name, arguments, message, quiet):
     with pytest.raises(SystemExit, match=message):
         load(name).main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("finetune_classification", ["--baselines", "kmers"], "kmer, cnn and none, got 'kmers'"),
+        ("finetune_classification", ["--train_fraction", "2"], "fraction=2.0 was given"),
+        ("pretrain_mlm", ["--markov_order", "30"], "order must be from 0 to 6, got 30"),
+        ("pretrain_mlm", ["--window", "300"], r"the shortest and the longest, got \[300\]"),
+    ],
+)
+def test_wrong_options_stop_a_run_before_it_trains(name, arguments, message, tmp_path, quiet):
+    with pytest.raises((SystemExit, ValueError), match=message):
+        load(name).main([*arguments, "--output_dir", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
+
+
+def test_test_rows_that_are_not_scored_are_counted(capsys):
+    rows = Dataset.from_dict(
+        {"id": ["a", "b", "c"], "seen": [True, False, None], "kind": ["x"] * 3}
+    )
+    assert leave_out_seen(rows, "seen")["id"][:] == ["b", "c"]
+    assert "1 of 3 test rows are not scored: seen." in capsys.readouterr().out
+    for column in ("lost", "kind"):
+        with pytest.raises(SystemExit, match=f"true and false, got '{column}': there are id, seen"):
+            leave_out_seen(rows, column)
+    with pytest.raises(SystemExit, match="leaves no test row"):
+        leave_out_seen(rows.select([0]), "seen")
 
 
 def test_a_run_without_matplotlib_ends_before_it_begins(tmp_path, monkeypatch, quiet):

@@ -130,9 +130,12 @@ def test_continuous_models_refuse_ids_and_wrong_widths(row):
 
 
 @every_family
-def test_learned_positions_end_at_the_built_length(row):
-    model = row.build(position_embedding_type="absolute")
-    longest = model.config.max_position_embeddings
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_learned_positions_end_at_the_built_length(row, pooling):
+    assert row.build(pooling=pooling).config.length_limit is None
+    model = row.build(pooling=pooling, position_embedding_type="absolute")
+    longest = model.config.length_limit
+    assert longest == model.config.max_position_embeddings
     assert model(random_ids(1, longest)).last_hidden_state.isfinite().all()
     with pytest.raises(ValueError, match=f"learned positions for {longest}"):
         model(random_ids(1, longest + 1))
@@ -151,8 +154,10 @@ def test_a_longer_sequence_than_built_for_runs_and_warns_once(row, caplog):
             assert model(random_ids(1, length)).last_hidden_state.shape[1] == length
     finally:
         logging.disable_propagation()
-    warnings = [r for r in caplog.records if "longer than the 8" in r.message]
+    warnings = [r.message for r in caplog.records if "longer than the 8" in r.message]
     assert len(warnings) == 1
+    # attention has no ends that are too far apart
+    assert ("may not hear each other" in warnings[0]) == (row.name != "mrsformer")
 
 
 @every_family
@@ -215,14 +220,15 @@ def test_sequences_of_one_token_give_finite_numbers_and_gradients(row, training)
         assert all(p.grad.isfinite().all() for p in model.parameters()), name
 
 
-def test_padding_without_a_mask_is_warned_of(caplog):
+@pytest.mark.parametrize(("pooling", "warns"), [("mean", True), ("flat", False)])
+def test_padding_without_a_mask_is_warned_of_unless_it_must_be_read(caplog, pooling, warns):
     from transformers.utils import logging
 
-    model = ROWS[0].build()
+    model = ROWS[0].build(pooling=pooling, max_position_embeddings=4)
     logging.get_logger("transformers.modeling_utils").warning_once.cache_clear()
     logging.enable_propagation()
     try:
         model(torch.tensor([[5, 6, 0, 0]]))
     finally:
         logging.disable_propagation()
-    assert any("attention_mask" in record.message for record in caplog.records)
+    assert any("attention_mask" in record.message for record in caplog.records) == warns

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.export import Dim
 from transformers import Trainer, TrainingArguments
 
 from hf_mixers import MrsFormerForSequenceClassification
@@ -95,6 +96,27 @@ def test_tables_are_learned_with_the_stock_trainer(problem, tmp_path):
     before = trainer.evaluate()["eval_loss"]
     trainer.train()
     assert trainer.evaluate()["eval_loss"] < 0.2 * before
+
+
+class Program(torch.nn.Module):
+    """Named tensors in, one tensor out: what exporters want."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, numeric_values, category_ids):
+        return self.model(numeric_values=numeric_values, category_ids=category_ids).logits
+
+
+def test_exported_programs_read_any_number_of_rows():
+    model = Program(build_tables(num_hidden_layers=1))
+    rows = Dim("rows", min=2, max=64)
+    inputs = table_rows(3)
+    shapes = {name: {0: rows} for name in inputs}
+    program = torch.export.export(model, (), inputs, dynamic_shapes=shapes)
+    others = table_rows(5)
+    torch.testing.assert_close(program.module()(**others), model(**others), atol=1e-5, rtol=1e-5)
 
 
 def test_bad_tables_are_refused_with_one_sentence():

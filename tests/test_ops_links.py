@@ -147,6 +147,13 @@ def test_a_product_that_leaks_over_a_boundary_is_caught(monkeypatch):
     assert not torch.allclose(fast[0], slow[0])
 
 
+def test_padding_of_a_static_pack_has_no_links_and_does_not_grow():
+    pack = pack_static([boundaries([3, 1], 5)])
+    ones = torch.ones(pack.num_rows, 7)
+    out = mix_links(ones[:, :2], ones, pack, link_offsets("chord", 7, 0))
+    assert torch.equal(out, torch.where(pack.valid[:, None], 7.0, 0.0).expand_as(out))
+
+
 def test_weights_of_another_shape_are_refused():
     pack = pack_ragged([boundaries([5])])
     with pytest.raises(ValueError, match=r"weights must have shape \(5, 3\), .* got \(5, 4\)"):

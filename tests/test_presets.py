@@ -81,7 +81,13 @@ def test_presets_of_paramixer_are_table_1_of_the_supplement(task):
         assert config.input_features == 2
     else:
         assert config.vocab_size == vocabulary
-    assert set(ParamixerConfig.presets) == set(TABLE_1)
+    assert set(ParamixerConfig.presets) == {*TABLE_1, "genome_with_n"}
+
+
+def test_the_second_genome_task_has_a_letter_and_a_block_more():
+    first, second = (ParamixerConfig.presets[name] for name in ("genome", "genome_with_n"))
+    more = {"vocab_size": 6, "pad_token_id": 5, "num_hidden_layers": 2}
+    assert second == {**first, **more}
 
 
 @pytest.mark.parametrize("task", ["cifar10", "text"])

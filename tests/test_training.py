@@ -198,18 +198,22 @@ def test_full_evaluation_is_in_its_precision(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("budget", "changes"),
     [
-        {"include_for_metrics": ["inputs"]},
-        {"batch_eval_metrics": True},
-        {"eval_do_concat_batches": False},
+        ("eval", {"include_for_metrics": ["inputs"]}),
+        ("eval", {"batch_eval_metrics": True}),
+        ("eval", {"eval_do_concat_batches": False}),
+        ("train", {"train_sampling_strategy": "group_by_length"}),
+        ("train", {"auto_find_batch_size": True}),
+        ("train", {"dataloader_drop_last": True}),
     ],
-    ids=lambda changes: next(iter(changes)),
+    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
-def test_arguments_of_the_stock_evaluation_only_are_refused(changes, tmp_path):
-    with pytest.raises(ValueError, match=f"{next(iter(changes))}.*set eval_token_budget to None"):
+def test_arguments_that_work_with_batch_sizes_only_are_refused(budget, changes, tmp_path):
+    budget = f"{budget}_token_budget"
+    with pytest.raises(ValueError, match=f"{next(iter(changes))}.*set {budget} to None"):
         build_trainer("chordmixer", arguments(tmp_path, **changes), head="masked_lm")
-    stock = arguments(tmp_path, eval_token_budget=None, **changes)
+    stock = arguments(tmp_path, **{budget: None}, **changes)
     build_trainer("chordmixer", stock, head="masked_lm")
 
 

@@ -6,13 +6,14 @@ from .classes import balanced_class_weights, describe_classes, format_classes
 from .collators import FlatCollator, MaskedLMCollator, PaddedCollator
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
+from .filters import filter_lengths, filter_letters
 from .genbank import GENBANK_TASKS, load_genbank_task
+from .genomes import record_names
 from .images import PixelScaler, load_images, make_image_parts
 from .pieces import cut_sequences
 from .sequences import load_sequences
 from .splits import (
     draw_validation,
-    filter_lengths,
     split_by_column,
     split_by_group,
     split_stratified,
@@ -26,7 +27,7 @@ from .time_series import (
     load_time_series,
     make_series_parts,
 )
-from .windows import GenomeWindows, record_names
+from .windows import GenomeWindows
 
 __all__ = [
     "GENBANK_TASKS",
@@ -46,6 +47,7 @@ __all__ = [
     "describe_classes",
     "draw_validation",
     "filter_lengths",
+    "filter_letters",
     "fix_lengths",
     "fixed_adding_problem",
     "format_classes",

@@ -1,9 +1,9 @@
 """What is accepted of a record, and what is said of one that is not."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from ..models.dna import NUCLEOTIDES
+from ..models.dna import NUCLEOTIDES, find_other_letter
 
 DNA_LETTERS = NUCLEOTIDES + "U"
 
@@ -20,11 +20,6 @@ class RecordRules:
     labels: Any
     streaming: bool
     names: list[str] | None = None
-    letters: bytes = field(init=False, default=b"")
-
-    def __post_init__(self):
-        if self.alphabet is not None:
-            self.letters = (self.alphabet.upper() + self.alphabet.lower()).encode()
 
     def find_problem(self, row: dict[str, Any], seen: set[str]) -> tuple[str, str] | None:
         """What is wrong with a record, in general and in particular; None if it is fine."""
@@ -48,9 +43,9 @@ class RecordRules:
             text = f"has {len(sequence)} letters: at most {self.max_length} are accepted"
             return f"longer than {self.max_length}", text
         if self.alphabet is not None:
-            wrong = sequence.encode().translate(None, self.letters).decode()[:1]
-            if wrong:
-                text = f"has {wrong!r} at position {sequence.index(wrong)}: {self.alphabet} and"
+            place = find_other_letter(sequence, self.alphabet)
+            if place >= 0:
+                text = f"has {sequence[place]!r} at position {place}: {self.alphabet} and"
                 return "with other letters", f"{text} lower case are accepted"
         if self.duplicate_ids != "keep":
             if name in seen:

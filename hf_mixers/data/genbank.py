@@ -2,14 +2,15 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from datasets import Dataset
 from transformers.utils import logging
 
 from .classes import describe_classes, format_classes
+from .filters import filter_lengths
 from .records import find_kind, open_plain_or_gzip
 from .sequences import load_sequences
-from .splits import filter_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -85,6 +86,11 @@ def load_genbank_task(
         _report_lengths(dataset, bundle, length)
         dataset = dataset.select_columns(["id", "sequence", "length", "label"])
     else:
+        if "genbank" not in map(find_kind, _list_names(path)):
+            raise ValueError(
+                f"{path} is neither {key}_all.csv nor GenBank flat files; {key} is"
+                f" {' or '.join(task.where)}."
+            )
         # an accession may be in more than one part of a release
         dataset = load_sequences(path, label_from="taxonomy", duplicate_ids="drop", **options)
     dataset = filter_lengths(dataset, MIN_LENGTH, task.max_length)
@@ -92,8 +98,12 @@ def load_genbank_task(
     return dataset
 
 
+def _list_names(path: str) -> list[str]:
+    return [str(name) for name in Path(path).rglob("*")] if os.path.isdir(path) else [path]
+
+
 def _read_head(file: str) -> list[str]:
-    """Names of the columns with genus, sequence and length, which are the last three."""
+    """Names of the columns with genus, sequence and length: by name, or else the last three."""
     with open_plain_or_gzip(file) as handle:
         head = handle.readline().decode("utf-8-sig", errors="replace").strip()
     columns = [column.strip('" ') for column in head.split(",")]
@@ -102,7 +112,7 @@ def _read_head(file: str) -> list[str]:
             f"{file} starts with {head[:60]!r}: a line that names the columns"
             f" {', '.join(_CSV_COLUMNS)} is accepted."
         )
-    return columns[-3:]
+    return _CSV_COLUMNS if set(_CSV_COLUMNS) <= set(columns) else columns[-3:]
 
 
 def _report_lengths(dataset: Dataset, file: str, column: str) -> None:

@@ -21,6 +21,9 @@ READINGS = ("picture", "values", "ids")
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 
+# a tag of TIFF files
+_BITS_PER_SAMPLE = 258
+
 Examples = tuple[Sequence[np.ndarray], Sequence[str], Sequence[str]]
 
 
@@ -30,7 +33,7 @@ def load_images(
     """Images with classes, in the parts that the source has; all are in `train` if it has none.
 
     Columns are `image` `(C, H, W)` uint8, `label` and `id`. All images of a source must have one
-    size and one number of channels, unless they are to be changed. Grey of 16 bits becomes 8.
+    size and one number of channels, unless they are to be changed. Grey of 12 or 16 bits becomes 8.
 
     Args:
         source: A folder with one folder of pictures per class (in folders `train`, `test` and
@@ -210,9 +213,12 @@ def _flatten_grey(picture, name: str) -> np.ndarray:
     if picture.mode == "F" or not is_deep or values.min() < 0 or values.max() > 65535:
         raise ValueError(
             f"{name} has grey from {values.min()} to {values.max()} in mode {picture.mode}: grey"
-            " of 8 or 16 bits is accepted."
+            " of 8, 12 or 16 bits is accepted."
         )
-    return (values >> 8).astype(np.uint8)
+    # pillow leaves the 12 bits of a TIFF file as they are, in mode I;16
+    tags = getattr(picture, "tag_v2", {})
+    depth = 12 if tags.get(_BITS_PER_SAMPLE) == (12,) else 16
+    return (values >> depth - 8).astype(np.uint8)
 
 
 def _read_folders(folder: Path, change: _Change) -> dict[str, Examples]:

@@ -158,7 +158,12 @@ def make_labels(
             raise ValueError("label_names was given without a source of labels.")
         return None
     if label_pattern is not None:
-        pattern = re.compile(label_pattern)
+        try:
+            pattern = re.compile(label_pattern)
+        except re.error as error:
+            raise ValueError(
+                f"label_pattern {label_pattern!r} is no regular expression: {error}."
+            ) from error
         if pattern.groups != 1:
             raise ValueError(
                 f"label_pattern {label_pattern!r} has {pattern.groups} groups: exactly one, which"
@@ -210,7 +215,7 @@ def read_label_table(path: str | os.PathLike) -> dict[str, str]:
         lines = handle.read().decode("utf-8-sig").splitlines()
     for number, line in enumerate(lines, 1):
         fields = [field.strip() for field in line.split("\t")]
-        if not line.strip() or (number == 1 and fields == ["id", "label"]):
+        if not line.strip() or (number == 1 and line.lower().split() == ["id", "label"]):
             continue
         if len(fields) != 2 or not fields[0]:
             raise ValueError(f"{path}, line {number}: {line[:60]!r} is not an id, a tab, a label.")

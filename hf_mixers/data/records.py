@@ -5,6 +5,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +32,7 @@ _INDEX_ENDINGS = (".fai", ".gzi")
 
 _COLUMNS = {
     "fasta": ["id", "description", "sequence"],
-    "fastq": ["id", "description", "sequence"],
+    "fastq": ["id", "description", "sequence", "record"],
     "genbank": [
         *("version", "accession", "locus_name", "definition"),
         *("organism", "taxonomy", "sequence", "length"),
@@ -138,15 +139,19 @@ def open_streams(
 
 def read_rows(file: str, kind: Kind, stream: IterableDataset) -> Iterator[dict[str, Any]]:
     """Records of one file as dictionaries; a damaged file is a ValueError that names it."""
-    last = None
+    last, letters = None, 0
     try:
         _check_start(file, kind)
         for table in stream.with_format("arrow").iter(batch_size=_BATCH_SIZE):
             for row in table.to_pylist():
                 last = _name_record(row, kind) if kind in _COLUMNS else row
+                if kind == "fastq":
+                    letters += _count_letters(row.pop("record")["bytes"])
                 yield row
         if kind == "genbank":
             _check_end(file)
+        elif kind == "fastq":
+            _check_all_read(file, letters)
     except _READ_ERRORS as error:
         if str(error).startswith(file):
             raise
@@ -207,3 +212,18 @@ def _check_end(file: str) -> None:
             tail = (tail + part)[-4096:]
     if not tail.rstrip().endswith(b"//"):
         raise ValueError(f"{file} ends within a record: the last line must be //.")
+
+
+def _check_all_read(file: str, letters: int) -> None:
+    """See that all letters of a FASTQ file are in records, as the builder skips other lines."""
+    with open_plain_or_gzip(file) as handle:
+        total = sum(map(_count_letters, iter(partial(handle.read, 1 << 20), b"")))
+    if total != letters:
+        raise ValueError(
+            f"{file} has {total - letters} letters that are in no record: the first line of a"
+            " record starts with '@'."
+        )
+
+
+def _count_letters(text: bytes) -> int:
+    return len(text.translate(None, b" \t\r\n"))

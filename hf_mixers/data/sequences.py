@@ -3,9 +3,8 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,17 +15,10 @@ from datasets.exceptions import DatasetGenerationError
 from transformers.utils import logging
 
 from .checks import DNA_LETTERS, RecordRules
-from .labels import (
-    ColumnLabels,
-    FolderLabels,
-    TableLabels,
-    make_labels,
-    read_genus,
-    split_lineage,
-)
+from .labels import ColumnLabels, FolderLabels, TableLabels, make_labels
+from .layout import Layout
 from .records import (
     TABLE_KINDS,
-    Kind,
     find_files,
     find_kind,
     open_streams,
@@ -119,7 +111,7 @@ def load_sequences(
     rules = RecordRules(
         alphabet, min_length, max_length, bad_records == "drop", duplicate_ids, labels, streaming
     )
-    layout = _Layout(kind, sequence_column, id_column, text_columns=[])
+    layout = Layout(kind, sequence_column, id_column)
     features, rules.names = _plan_columns(files, layout, rules, label_names)
     # so that a file that was changed is not taken from the cache
     stamps = [(os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files]
@@ -147,42 +139,8 @@ def load_sequences(
     return _finish(dataset, files, rules)
 
 
-@dataclass
-class _Layout:
-    """Where a record's parts are found in the rows of a file."""
-
-    kind: Kind
-    sequence_column: str
-    id_column: str | None
-    # columns of a CSV file, which are all read as text
-    text_columns: list[str]
-
-    def arrange(self, row: dict[str, Any], file: str, number: int) -> dict[str, Any]:
-        """A row with our columns, whatever file it is from."""
-        if self.kind in TABLE_KINDS:
-            name = f"{Path(file).name}:{number}"
-            if self.id_column is not None:
-                name = "" if row[self.id_column] is None else str(row[self.id_column])
-            sequence = row[self.sequence_column] or ""
-            others = {key: row[key] for key in row if key != self.sequence_column}
-            if self.kind == "csv":
-                others = {key: None if text == "" else text for key, text in others.items()}
-            return others | {"id": name, "sequence": sequence, "length": len(sequence)}
-        sequence = row["sequence"]
-        ours = {"id": row["id"], "sequence": sequence, "length": len(sequence), "file": file}
-        if self.kind == "genbank":
-            lineage = split_lineage(row["taxonomy"])
-            ours["description"] = row["definition"]
-            ours["organism"], ours["taxonomy"] = row["organism"], row["taxonomy"]
-            ours["species"] = read_genus(row["organism"], lineage, species=True) or ""
-            ours["announced"] = row["length"]
-        else:
-            ours["description"] = row["description"]
-        return ours
-
-
 def _generate_rows(
-    files: Sequence[str], stamps: Sequence, layout: _Layout, rules: RecordRules, format_version: int
+    files: Sequence[str], stamps: Sequence, layout: Layout, rules: RecordRules, format_version: int
 ) -> Iterator[dict[str, Any]]:
     """Checked rows of all files; a bad one is kept without its sequence, so that it is counted."""
     seen: set[str] = set()
@@ -191,6 +149,8 @@ def _generate_rows(
         counts, first = Counter(), {}
         number = 0
         for number, raw in enumerate(read_rows(file, layout.kind, stream), 1):
+            if number == 1:
+                layout.check(raw, file)
             row = layout.arrange(raw, file, number)
             if rules.labels is not None:
                 row["label"] = rules.labels(raw | row, file)
@@ -213,7 +173,7 @@ def _generate_rows(
 
 
 def _plan_columns(
-    files: list[str], layout: _Layout, rules: RecordRules, label_names: Sequence[str] | None
+    files: list[str], layout: Layout, rules: RecordRules, label_names: Sequence[str] | None
 ) -> tuple[Features, list[str] | None]:
     """Features of the rows, in order, and the names of the labels as far as they are known."""
     others = {"description": Value("string"), "file": Value("string")}
@@ -222,8 +182,7 @@ def _plan_columns(
         others |= {name: Value("string") for name in ("organism", "species", "taxonomy")}
     if layout.kind in TABLE_KINDS:
         others = dict(read_features(files[0], layout.kind))
-        _check_columns(files[0], others, layout, rules)
-        layout.text_columns = list(others) if layout.kind == "csv" else []
+        layout.plan(files[0], others, rules)
         if isinstance(rules.labels, ColumnLabels):
             label_type = others[rules.labels.column]
             if layout.kind == "csv" and rules.streaming and label_names is None:
@@ -260,7 +219,7 @@ def _plan_columns(
     return Features(ours | {key: others[key] for key in others if key not in ours}), names
 
 
-def _peek_label_type(file: str, layout: _Layout, rules: RecordRules) -> Value:
+def _peek_label_type(file: str, layout: Layout, rules: RecordRules) -> Value:
     """Type of the first labels of a CSV file, which those after them must have."""
     rows = read_rows(file, layout.kind, open_streams([file], layout.kind, layout.text_columns)[0])
     texts = [row[rules.labels.column] or None for row in islice(rows, _FIRST_RECORDS)]
@@ -270,24 +229,6 @@ def _peek_label_type(file: str, layout: _Layout, rules: RecordRules) -> Value:
     is_whole = pa.types.is_integer(numbers.type)
     rules.labels = replace(rules.labels, number=int if is_whole else float)
     return Value("int64" if is_whole else "float64")
-
-
-def _check_columns(file: str, columns: dict, layout: _Layout, rules: RecordRules) -> None:
-    if layout.id_column is None and "id" in columns:
-        layout.id_column = "id"
-    wanted = [layout.sequence_column, *filter(None, [layout.id_column])]
-    if isinstance(rules.labels, ColumnLabels):
-        wanted.append(rules.labels.column)
-    for name in wanted:
-        if name not in columns:
-            raise ValueError(f"{file} has no column {name!r}: it has {', '.join(columns)}.")
-    replaced = {"id"} - {layout.id_column}
-    if rules.labels is not None:
-        replaced |= {"label"} - {getattr(rules.labels, "column", None)}
-    if layout.sequence_column != "sequence":
-        replaced.add("sequence")
-    for name in sorted(replaced.intersection(columns)):
-        logger.warning(f"{file}: its column {name!r} is replaced, as another one was named for it.")
 
 
 def _finish(dataset: Dataset, files: list[str], rules: RecordRules) -> Dataset:

@@ -164,35 +164,6 @@ def subset_stratified(
     return dataset.select(np.sort(np.concatenate(rows)))
 
 
-def filter_lengths(
-    dataset: Dataset, minimum: int = 2, maximum: int | None = None, label_column: str = "label"
-) -> Dataset:
-    """Examples of which the `length` is within bounds; what is left out is reported.
-
-    >>> filter_lengths(Dataset.from_dict({"length": [1, 5, 9]}), 2, 8)["length"][:]
-    [5]
-    """
-    lengths = np.asarray(read_column(dataset, "length"))
-    short = lengths < minimum
-    long = lengths > maximum if maximum is not None else np.zeros_like(short)
-    if not short.any() and not long.any():
-        return dataset
-    kept = np.flatnonzero(~short & ~long)
-    text = f"{len(dataset) - len(kept)} of {len(dataset)} examples are left out:"
-    text += f" {short.sum()} shorter than {minimum}"
-    if maximum is not None:
-        text += f", {long.sum()} longer than {maximum}"
-    if len(kept) == 0:
-        raise ValueError(f"{text}; none is left.")
-    logger.warning(f"{text}.")
-    filtered = dataset.select(kept)
-    if label_column in dataset.column_names:
-        before, after = (set(part[label_column]) for part in (dataset, filtered))
-        if before - after:
-            logger.warning(f"Classes without examples now: {sorted(before - after)}.")
-    return filtered
-
-
 def _check_fractions(fractions: Sequence[float]) -> tuple[np.ndarray, list[str]]:
     shares = np.asarray(fractions, dtype=float)
     if len(shares) not in (2, 3) or (shares <= 0).any() or abs(shares.sum() - 1) > 1e-6:

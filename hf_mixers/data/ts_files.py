@@ -91,6 +91,8 @@ def _read_header_line(line: str, header: TsHeader, place: str) -> TsHeader | Non
             raise ValueError(f"{place}: the file has no class labels, which are needed.")
         header.class_names = words[1:] or None
     elif name == "targetlabel":
+        if words and not _read_flag(name, words[0], place):
+            return None
         raise ValueError(f"{place}: @targetLabel is for regression: @classLabel is accepted.")
     elif name not in _NOTES:
         raise ValueError(f"{place}: @{name} is no line of a .ts header that is known.")

@@ -1,6 +1,5 @@
 """Windows of genomes for pre-training, drawn at random from FASTA files."""
 
-import hashlib
 import math
 import os
 import re
@@ -8,13 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from huggingface_hub import cached_assets_path
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..models.dna import NUCLEOTIDES, reverse_complement
-from .records import find_files, open_streams, read_rows
+from .genomes import find_fasta, open_fasta
 
 logger = logging.get_logger(__name__)
 
@@ -53,7 +51,7 @@ class GenomeWindows(Dataset):
     A window is decided by seed, epoch and index alone, so workers and restarts agree. Every start
     in the genome is as likely as every other. Plain FASTA is read by random access with a small
     index that pyfaidx writes beside the file, or into the cache of Hugging Face where the folder is
-    read-only; gzip is unpacked into memory, one byte per base.
+    read-only; gzip is unpacked once into the cache of `datasets`, one byte per base.
 
     Args:
         files: FASTA files, folders or glob patterns.
@@ -92,9 +90,10 @@ class GenomeWindows(Dataset):
         records: Collection[str] | None = None,
         exclude: Collection[str] | None = None,
     ):
-        low, high = (length, length) if isinstance(length, int) else length
-        if not 1 <= low <= high:
+        bounds = (length, length) if isinstance(length, int) else tuple(length)
+        if len(bounds) != 2 or not 1 <= bounds[0] <= bounds[1]:
             raise ValueError(f"length={length} was given: 1 <= low <= high is accepted.")
+        low, high = bounds
         if num_windows < 1:
             raise ValueError(f"num_windows={num_windows} was given: at least 1 is accepted.")
         if not 0 <= max_unknown <= 1:
@@ -102,7 +101,7 @@ class GenomeWindows(Dataset):
         self._extra = _check_tokenizer(tokenizer)
         self._tokenizer = tokenizer
         self._dtype = np.min_scalar_type(len(tokenizer) - 1)
-        self._files = _find_fasta(files)
+        self._files = find_fasta(files)
         self._readers: list[Any] = [None] * len(self._files)
         self._regions = _choose_regions(self._list_records(), records, exclude)
         self._sizes = np.array([region.size for region in self._regions])
@@ -159,7 +158,7 @@ class GenomeWindows(Dataset):
         return {"input_ids": ids, "length": len(ids)}
 
     def __getstate__(self) -> dict[str, Any]:
-        # open files and unpacked genomes stay here; a worker opens its own
+        # open files stay here; a worker opens its own
         return self.__dict__ | {"_readers": [None] * len(self._files)}
 
     def _list_records(self) -> list[Region]:
@@ -171,7 +170,7 @@ class GenomeWindows(Dataset):
 
     def _open(self, number: int):
         if self._readers[number] is None:
-            self._readers[number] = _open_fasta(self._files[number])
+            self._readers[number] = open_fasta(self._files[number])
         return self._readers[number]
 
     def _read(self, region: int, start: int, length: int) -> np.ndarray:
@@ -209,111 +208,6 @@ class GenomeWindows(Dataset):
             f"{', '.join(self._files[:3])}: no window of {length} bases has at most"
             f" {self._max_unknown:.0%} unknown bases."
         )
-
-
-def record_names(
-    files: str | os.PathLike | Sequence[str | os.PathLike],
-) -> list[tuple[str, int]]:
-    """Name and length of every record of FASTA files.
-
-    >>> path = getfixture("tmp_path") / "genome.fa"
-    >>> _ = path.write_text(">one\\nACGT\\nAC\\n>two\\nGG\\n")
-    >>> record_names(path)
-    [('one', 6), ('two', 2)]
-    """
-    return [
-        (name, int(size))
-        for file in _find_fasta(files)
-        for name, size in _open_fasta(file).sizes.items()
-    ]
-
-
-class _IndexedFasta:
-    """Random access to a plain FASTA file.
-
-    The file is mapped into memory, as processes that are forked would share, and move, one place
-    in an open file.
-    """
-
-    def __init__(self, file: str):
-        self._index = _read_index(file)
-        self._bytes = np.memmap(file, np.uint8, mode="r")
-        self.sizes = {name: record.rlen for name, record in self._index.items()}
-
-    def read(self, name: str, start: int, length: int) -> np.ndarray:
-        first, last = self._find(name, start), self._find(name, start + length - 1)
-        text = np.asarray(self._bytes[first : last + 1])
-        return text[(text != ord("\n")) & (text != ord("\r"))]
-
-    def _find(self, name: str, position: int) -> int:
-        """Where in the file a base is."""
-        record = self._index[name]
-        line, column = divmod(position, record.lenc)
-        return record.offset + line * record.lenb + column
-
-
-def _read_index(file: str) -> dict[str, Any]:
-    """Where the records of a FASTA file lie and how long their lines are, by name."""
-    try:
-        import pyfaidx
-    except ImportError as error:
-        raise ImportError(
-            "Windows of a plain FASTA file need pyfaidx: pip install hf-mixers[bio]."
-        ) from error
-    try:
-        try:
-            fasta = pyfaidx.Faidx(file)
-        except OSError:
-            fasta = pyfaidx.Faidx(file, indexname=_cached_index(file))
-    except (pyfaidx.FastaIndexingError, OSError, ValueError) as error:
-        raise ValueError(f"{file} cannot be indexed: {error}") from error
-    fasta.close()
-    return dict(fasta.index)
-
-
-def _cached_index(file: str) -> str:
-    """Where the index of a file is kept that cannot have one beside it."""
-    state = os.stat(file)
-    key = f"{os.path.realpath(file)} {state.st_size} {state.st_mtime_ns}"
-    folder = cached_assets_path("hf_mixers", "fasta")
-    return str(folder / f"{hashlib.sha256(key.encode()).hexdigest()}.fai")
-
-
-class _UnpackedFasta:
-    """A packed FASTA file in memory, one byte per base."""
-
-    def __init__(self, file: str):
-        self._texts = {}
-        for row in read_rows(file, "fasta", open_streams([file], "fasta")[0]):
-            if row["id"] in self._texts:
-                raise ValueError(f"{file}: record {row['id']!r} has an id that came before.")
-            self._texts[row["id"]] = np.frombuffer(row["sequence"].encode(), np.uint8)
-        self.sizes = {name: len(text) for name, text in self._texts.items()}
-
-    def read(self, name: str, start: int, length: int) -> np.ndarray:
-        return self._texts[name][start : start + length]
-
-
-def _open_fasta(file: str) -> _IndexedFasta | _UnpackedFasta:
-    with open(file, "rb") as handle:
-        start = handle.read(2)
-    if not start:
-        raise ValueError(f"{file} is empty.")
-    packed = start == b"\x1f\x8b" or file.endswith(".gz")
-    reader = _UnpackedFasta(file) if packed else _IndexedFasta(file)
-    if not reader.sizes:
-        raise ValueError(f"{file} holds no records.")
-    for name, size in reader.sizes.items():
-        if size == 0:
-            raise ValueError(f"{file}: record {name!r} has no sequence.")
-    return reader
-
-
-def _find_fasta(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
-    found, kind = find_files(files)
-    if kind != "fasta":
-        raise ValueError(f"{found[0]} is {kind}: windows are cut from FASTA files.")
-    return found
 
 
 def _choose_regions(

@@ -33,8 +33,7 @@ class KeyBlock:
     """
 
     def __init__(self, sizes: Tensor, is_full: bool, counts_tokens: bool):
-        # a row without any token cannot be refused while compiling, and must not divide by zero
-        self.mask = None if is_full else (sizes > 0).index_fill(1, sizes.new_zeros(1), True)
+        self.mask = None if is_full else _keep_first(sizes > 0)
         self.sizes = sizes.clamp(min=1) if counts_tokens else None
 
     @property
@@ -60,9 +59,14 @@ class KeyBlock:
     def without(self, count: int) -> "KeyBlock":
         """The same without the first `count` keys."""
         rest = object.__new__(KeyBlock)
-        rest.mask = None if self.mask is None else self.mask[:, count:]
+        rest.mask = None if self.mask is None else _keep_first(self.mask[:, count:])
         rest.sizes = None if self.sizes is None else self.sizes[:, count:]
         return rest
+
+
+def _keep_first(mask: Tensor) -> Tensor:
+    # a row without any token cannot be refused while compiling, and must not divide by zero
+    return mask.index_fill(1, torch.zeros(1, dtype=torch.long, device=mask.device), True)
 
 
 def eager_attention_forward(
@@ -132,16 +136,22 @@ class LinformerHeads(SoftmaxHeads):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, keys: KeyBlock, group: int
     ) -> Tensor:
-        projection = getattr(self, f"projection_{group}")
-        longest = projection.shape[2]
+        projection = getattr(self, f"projection_{group}").to(key)
         if keys.mask is not None:
             absent = ~keys.mask[:, None, :, None]
             key, value = key.masked_fill(absent, 0), value.masked_fill(absent, 0)
-        projection = projection[:, :, : key.shape[2]].to(key.dtype)
-        # longer ones than the model is built for are refused; their padding may be longer
-        return self.attend(
-            query, projection @ key[:, :, :longest], projection @ value[:, :, :longest]
-        )
+        if torch.compiler.is_exporting():
+            # exporters ask too much about slices; a key without weights stops the exported program
+            places = torch.arange(key.shape[2], device=key.device)
+            if keys.mask is not None:
+                places = places * keys.mask.any(0)
+            projection = projection.index_select(2, places)
+        else:
+            # longer ones than the model is built for are refused; their padding may be longer
+            longest = projection.shape[2]
+            projection = projection[:, :, : key.shape[2]]
+            key, value = key[:, :, :longest], value[:, :, :longest]
+        return self.attend(query, projection @ key, projection @ value)
 
 
 class KernelHeads(nn.Module):

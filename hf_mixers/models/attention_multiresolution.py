@@ -110,7 +110,13 @@ class MultiresolutionAttention(HeadGroups):
         self.k_proj = nn.Linear(width, width)
         self.v_proj = nn.Linear(width, width)
         self.o_proj = nn.Linear(width, width)
-        self.heads = make_heads(config, layer)
+        if not config.has_shared_heads:
+            self.heads = make_heads(config, layer)
+
+    def share_heads(self, heads: nn.Module) -> None:
+        """Use heads that the model owns."""
+        # past the registration of modules: they are not this layer's to save, move or count
+        object.__setattr__(self, "heads", heads)
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
         mix = self._mix_exactly if self.config.head_mode == "exact" else self._mix

@@ -129,6 +129,11 @@ class MixerConfig(PreTrainedConfig):
         return length * self.hidden_size
 
     @property
+    def length_limit(self) -> int | None:
+        """Most tokens of a sequence that the model has weights for; None if any number runs."""
+        return self.max_position_embeddings if self.position_embedding_type == "absolute" else None
+
+    @property
     def main_input(self) -> str:
         """Name of the argument that the model reads."""
         return "input_ids" if self.input_features is None else "input_values"

@@ -54,6 +54,7 @@ class MrsFormerConfig(MixerConfig):
         scale_embedding: Embeddings are multiplied by the square root of `hidden_size`.
         linear_normalized: Linear attention is a mean; else a sum over sqrt(N).
         linformer_size: Rows that Linformer projects keys and values to, at most.
+        linformer_shared: All layers have the same projections.
         num_random_features: Features of a Performer.
         performer_kernel: `"exp"` approximates softmax, `"relu"` does not.
         feature_seed: The random directions of Performers are drawn from it.
@@ -104,6 +105,7 @@ class MrsFormerConfig(MixerConfig):
     scale_embedding: bool = False
     linear_normalized: bool = True
     linformer_size: int = 256
+    linformer_shared: bool = False
     num_random_features: int = 256
     performer_kernel: Literal["exp", "relu"] = "exp"
     feature_seed: int = 0
@@ -153,11 +155,22 @@ class MrsFormerConfig(MixerConfig):
         return self.luna_memory_size if self.attention_type == "luna" else 0
 
     @property
+    def has_shared_heads(self) -> bool:
+        """Whether the model owns the weights of heads that all layers use."""
+        return self.attention_type == "linformer" and self.linformer_shared
+
+    @property
     def prefix_size(self) -> int:
         """First rows of a sequence, with those that the model adds, that are in no group."""
         if self.num_prefix_tokens is None:
             return self.memory_size + (self.pooling in ("cls", "first"))
         return self.num_prefix_tokens
+
+    @property
+    def length_limit(self) -> int | None:
+        if self.attention_type == "linformer":
+            return self.max_position_embeddings
+        return super().length_limit
 
     @property
     def longest_mixed(self) -> int:

@@ -18,6 +18,7 @@ _PUBLISHED = {
     "long_document_16k": (4, 16384, "chord", 100, 128, "none", "cls"),
     "long_document_32k": (4, 32768, "chord", 100, 128, "none", "cls"),
     "genome": (2, 16384, "chord", 32, 128, "absolute", "flat"),
+    "genome_with_n": (2, 16384, "chord", 32, 128, "absolute", "flat"),
 }
 # what tasks read, and what is special about them; flat models are padded by an ordinary token
 _SPECIAL = {
@@ -30,7 +31,9 @@ _SPECIAL = {
     "pathfinder": {"vocab_size": 256},
     "long_document_16k": {"vocab_size": 4290, "pad_token_id": 4288, "cls_token_id": 4289},
     "long_document_32k": {"vocab_size": 4290, "pad_token_id": 4288, "cls_token_id": 4289},
+    # ids of GenomeTokenizer; the second task has a letter more, and two blocks were best for it
     "genome": {"vocab_size": 5, "pad_token_id": 4},
+    "genome_with_n": {"vocab_size": 6, "pad_token_id": 5, "num_hidden_layers": 2},
 }
 
 
@@ -76,9 +79,9 @@ class ParamixerConfig(MixerConfig):
         checkpoint_segment_size: Must be `None`: gradient checkpointing goes factor by factor.
 
     `ParamixerConfig.preset` has table 1 of the paper's supplement: `adding`, `temporal_order`,
-    `listops`, `cifar10`, `text`, `pathfinder`, `long_document_16k`, `long_document_32k` and
-    `genome` (ids of A, G, C, T and padding; the paper has best results on its second genome task,
-    with N as sixth letter, with `num_hidden_layers=2`).
+    `listops`, `cifar10`, `text`, `pathfinder`, `long_document_16k`, `long_document_32k`, and
+    `genome` and `genome_with_n`, which read ids of `GenomeTokenizer`: those of A, G, C, T and
+    padding, and for the paper's second genome task of N too.
 
     >>> config = ParamixerConfig(max_position_embeddings=2000)
     >>> config.num_factors, config.num_links

@@ -26,6 +26,17 @@ _ID_TABLE = (
 )
 
 
+def find_other_letter(text: str, letters: str) -> int:
+    """Place of the first character that is none of the letters, in either case; -1 if all are.
+
+    >>> find_other_letter("ACgtN", "ACGT"), find_other_letter("ACgt", "ACGT")
+    (4, -1)
+    """
+    known = (letters.upper() + letters.lower()).encode()
+    others = text.encode(errors="surrogatepass").translate(None, known)
+    return text.index(others.decode(errors="surrogatepass")[0]) if others else -1
+
+
 def reverse_complement(
     sequence: str | list[str] | np.ndarray | torch.Tensor,
 ) -> str | list[str] | np.ndarray | torch.Tensor:

@@ -62,8 +62,10 @@ class ColumnEmbedding(nn.Module):
             )
         for column, size in enumerate(self.category_sizes):
             check_ids(f"Column {column} of category_ids", category_ids[:, column], size)
-        if None not in (numeric_values, category_ids) and len(numeric_values) != len(category_ids):
+        # not by len(), with which an exported program would be for that many rows only
+        rows = [part.shape[0] for part in (numeric_values, category_ids) if part is not None]
+        if rows[0] != rows[-1]:
             raise ValueError(
-                f"numeric_values and category_ids must have as many rows, got "
-                f"{len(numeric_values)} and {len(category_ids)}."
+                f"numeric_values and category_ids must have as many rows, got {rows[0]} and"
+                f" {rows[-1]}."
             )

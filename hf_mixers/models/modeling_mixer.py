@@ -116,6 +116,9 @@ class MixerModel(MixerPreTrainedModel):
         `hidden_states` on request.
     """
 
+    # what is to be said of sequences that are longer than the model is built for
+    beyond_built_length = "its ends may not hear each other"
+
     def __init__(self, config: MixerConfig):
         super().__init__(config)
         width = config.hidden_size
@@ -210,7 +213,8 @@ class MixerModel(MixerPreTrainedModel):
         batches, extras = self.read(batches, extras)
         check_extras(extras, batches)
         boundaries = check_batches(batches, self.config)
-        for batch in batches:
+        # flat pooling reads padding as tokens, and with a mask there would be too few of them
+        for batch in batches if self.config.pooling != "flat" else ():
             if batch.input_ids is not None and batch.cu_seq_lens_q is None:
                 self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
         pack = make_pack(boundaries)
@@ -274,7 +278,7 @@ class MixerModel(MixerPreTrainedModel):
         # without the length: the warning would come back for every new one
         logger.warning_once(
             f"A sequence is longer than the {limit} tokens that this model was built for "
-            "(config.max_position_embeddings): it runs, but its ends may not hear each other."
+            f"(config.max_position_embeddings): it runs, but {self.beyond_built_length}."
         )
 
 

@@ -148,6 +148,17 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
     (torch.Size([2, 4, 64]), torch.Size([2, 64]))
     """
 
+    # every token hears all others, however many there are
+    beyond_built_length = "the model may never have learned from such lengths"
+
+    def __init__(self, config: MrsFormerConfig):
+        super().__init__(config)
+        if config.has_shared_heads:
+            self.shared_heads = LinformerHeads(config)
+            for layer in self.layers:
+                layer.attention.share_heads(self.shared_heads)
+            self.post_init()
+
     @staticmethod
     def make_layer(config: MrsFormerConfig, index: int) -> MrsFormerBlock:
         return MrsFormerBlock(config, index)
@@ -206,7 +217,7 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
             if not pack.is_static and pack.sizes[0] > limit:
                 raise ValueError(f"The longest sequence has {pack.sizes[0]} tokens, {why}")
             if pack.is_compiled:
-                # the compiled program looks; one that is exported cannot
+                # the compiled program looks; one that is exported has no weights to find
                 torch._assert_async((pack.lengths <= limit).all(), f"A sequence is longer, {why}")
         super()._check_lengths(pack)
 

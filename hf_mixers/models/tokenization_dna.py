@@ -35,8 +35,13 @@ class DnaTokenizer(TableTokenizer):
 
 def _build_dna_backend() -> Tokenizer:
     backend = build_backend(NUCLEOTIDES)
-    # the backend can fold to lower case only, but bases are written in upper case
-    spellings = [(base.lower(), base) for base in NUCLEOTIDES] + [("u", "T"), ("U", "T")]
-    backend.normalizer = normalizers.Sequence([normalizers.Replace(*pair) for pair in spellings])
+    backend.normalizer = unify_spelling(NUCLEOTIDES)
     backend.decoder = decoders.Fuse()
     return backend
+
+
+def unify_spelling(letters: str) -> normalizers.Normalizer:
+    """Makes upper case of bases, and T of U."""
+    # the backend can fold to lower case only, but bases are written in upper case
+    spellings = [(base.lower(), base) for base in letters] + [("u", "T"), ("U", "T")]
+    return normalizers.Sequence([normalizers.Replace(*pair) for pair in spellings])

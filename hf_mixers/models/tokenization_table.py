@@ -77,6 +77,8 @@ class TableTokenizer(TokenizersBackend):
         self._add_cls, self._add_sep = add_cls, add_sep
         # a copy saved without code must not point to code: saving with code writes this anew
         kwargs.pop("auto_map", None)
+        # only what is given here is saved as it stands then
+        kwargs.setdefault("model_input_names", list(self.model_input_names))
         super().__init__(**SPECIAL_TOKENS | kwargs, add_cls=add_cls, add_sep=add_sep)
         self.update_post_processor()
         self._fill_table()

@@ -31,6 +31,7 @@ from .files import GENBANK, READS, ROWS, TWO, genbank, gzipped, write
         ("x.fa", b">a\nACGT\n>b\nA\n", "record 'b' has 1 letters: at least 2"),
         ("x.fq", READS[:-2].encode(), "is cut short or damaged.*'b' has 1 quality"),
         ("x.fq", READS[:-6].encode(), "is cut short or damaged.*'b' has no '\\+'"),
+        ("x.fq", READS.replace("@b", "b").encode(), "has 15 letters that are in no record"),
         ("x.gb", GENBANK[:-3].encode(), "ends within a record"),
         ("x.gb", b"no such thing\n", "has no LOCUS line"),
         ("x.gb", genbank("Z", "Mus", "Mus", "ACGT", 9).encode(), "has 4 letters where .* says 9"),
@@ -138,6 +139,7 @@ def test_changed_file_is_read_anew(tmp_path):
     [
         ({"label_from": "folder", "label_pattern": "(a)"}, "were given together"),
         ({"label_pattern": "(a)(b)"}, "has 2 groups"),
+        ({"label_pattern": "(a"}, "'\\(a' is no regular expression: missing \\)"),
         ({"label_column": "genus"}, "it is for CSV and parquet"),
         ({"label_from": "genus"}, "was given for fasta files"),
         ({"label_names": ["a"]}, "without a source of labels"),
@@ -180,6 +182,33 @@ def test_wrong_columns_and_sources_are_errors(tmp_path):
         load_sequences(tmp_path / "empty")
     with pytest.raises(ValueError, match="csv, fasta were given together"):
         load_sequences([tmp_path / "x.csv", write(tmp_path / "x.fa", TWO)])
+
+
+def test_tables_with_other_columns_than_the_first_are_named(tmp_path):
+    pd.DataFrame(ROWS).to_csv(tmp_path / "a.csv", index=False)
+    for other in ({"sequence": ["ACGT"], "kind": ["Mus"]}, {"sequence": ["ACGT"]}):
+        pd.DataFrame(other).to_csv(tmp_path / "b.csv", index=False)
+        with pytest.raises(
+            ValueError, match=r"b\.csv has the columns sequence.* has sequence, genus"
+        ):
+            load_sequences(tmp_path, label_column="genus")
+    pd.DataFrame(ROWS)[["genus", "sequence"]].to_csv(tmp_path / "b.csv", index=False)
+    assert len(load_sequences(tmp_path, label_column="genus")) == 6
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("sequence", [b"ACGT", b"AC"], "'sequence' holds .*binary.*: text is a sequence"),
+        ("sequence", [1, 2], "'sequence' holds .*int64.*: text is a sequence"),
+        ("genus", [["Mus"], ["Bos"]], "'genus' holds .*: text or numbers are labels"),
+    ],
+)
+def test_columns_that_cannot_be_what_they_should_are_named(tmp_path, column, values, message):
+    rows = {"sequence": ["ACGT", "AC"], "genus": ["Mus", "Bos"]} | {column: values}
+    pd.DataFrame(rows).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=message):
+        load_sequences(tmp_path / "x.parquet", label_column="genus")
 
 
 def test_other_files_of_a_folder_are_mentioned(tmp_path, said):

@@ -62,6 +62,21 @@ def test_labels_follow_the_order_of_the_task(tmp_path):
     assert load_genbank_task("Sus_Bos", tmp_path)["label"][:] == [1, 0]
 
 
+def test_columns_of_the_bundle_are_found_by_name(tmp_path):
+    rows = f"{BASES},40,Labeo\n{BASES},40,Carassius\n"
+    (tmp_path / "x.csv").write_text(f"sequence,len,genus\n{rows}")
+    assert load_genbank_task("Carassius_Labeo", tmp_path / "x.csv")["label"][:] == [1, 0]
+
+
+def test_where_to_get_a_task_is_said_if_a_folder_lacks_it(tmp_path):
+    for name in ("notes.txt", "Sus_Bos_all.csv"):
+        (tmp_path / name).write_text("genus,sequence,len\n")
+        with pytest.raises(
+            ValueError, match=r"nor GenBank flat files; Mus_Rattus is .*zip or http"
+        ):
+            load_genbank_task("Mus_Rattus", tmp_path)
+
+
 def test_wrong_lengths_of_the_bundle_are_reported(tmp_path, caplog):
     path = write_bundle(tmp_path, rows=[("Labeo", BASES, 39), ("Carassius", BASES, 40)])
     with caplog.at_level(logging.WARNING):

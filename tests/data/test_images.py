@@ -1,6 +1,7 @@
 """Images of every kind of file are read alike, as pictures or as sequences of pixels."""
 
 import io
+import struct
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,25 @@ def test_grey_of_16_bits_keeps_its_shades(tmp_path, name, pixels, channels):
     np.testing.assert_array_equal(found[0], np.stack([pixels >> 8] * (channels or 1)))
 
 
+def tiff_of_12_bits(pixels):
+    """A file with one strip: head, packed rows of an even number of pixels, list of tags."""
+    rows = b"".join(
+        (a << 12 | b).to_bytes(3, "big") for a, b in pixels.reshape(-1, 2).astype(int).tolist()
+    )
+    height, width = pixels.shape
+    tags = {256: width, 257: height, 258: 12, 259: 1, 262: 1, 273: 8, 277: 1, 278: height}
+    entries = [struct.pack("<HHII", tag, 4, 1, v) for tag, v in {**tags, 279: len(rows)}.items()]
+    head = b"II*\0" + struct.pack("<I", 8 + len(rows))
+    return head + rows + struct.pack("<H", len(entries)) + b"".join(entries) + bytes(4)
+
+
+def test_grey_of_12_bits_keeps_its_shades(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "a.tif").write_bytes(tiff_of_12_bits(DEEP >> 4))
+    found = read_pixels(load_images(tmp_path)["train"])
+    np.testing.assert_array_equal(found[0, 0], DEEP >> 8)
+
+
 @pytest.mark.parametrize(
     ("pixels", "message"),
     [
@@ -146,7 +166,7 @@ def test_grey_of_16_bits_keeps_its_shades(tmp_path, name, pixels, channels):
 def test_grey_of_unknown_depth_is_refused(tmp_path, pixels, message):
     (tmp_path / "cat").mkdir()
     Image.fromarray(pixels).save(tmp_path / "cat" / "a.tif")
-    with pytest.raises(ValueError, match=rf"a\.tif has grey {message}: grey of 8 or 16 bits is"):
+    with pytest.raises(ValueError, match=rf"a\.tif has grey {message}: grey of 8, 12 or 16 bits"):
         load_images(tmp_path)
 
 

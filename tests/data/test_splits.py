@@ -13,6 +13,7 @@ from hf_mixers.data import (
     balanced_class_weights,
     describe_classes,
     filter_lengths,
+    filter_letters,
     format_classes,
     split_by_column,
     split_by_group,
@@ -161,6 +162,22 @@ def test_length_filter_reports_what_it_leaves_out(caplog):
     assert "Classes without examples now: ['a', 'c']" in caplog.text
     with pytest.raises(ValueError, match="none is left"):
         filter_lengths(dataset, 1000)
+
+
+def test_letter_filter_names_what_is_wrong_or_reports_what_it_leaves_out(caplog):
+    sequences = ["ACGT", "acnt", "gattaca", "AC*"]
+    dataset = make([2, 2]).add_column("sequence", sequences)
+    sentence = r"2 of 4 .* other letters than ACGT: record 'r1' has 'n' at position 2; bad_records="
+    with pytest.raises(ValueError, match=sentence):
+        filter_letters(dataset, "ACGT")
+    with caplog.at_level(logging.WARNING):
+        assert filter_letters(dataset, "ACGT", "drop")["id"][:] == ["r0", "r2"]
+    assert "2 of 4 examples have other letters than ACGT and are left out." in caplog.text
+    assert filter_letters(dataset, "ACGTN*") is dataset
+    with pytest.raises(ValueError, match="none is left"):
+        filter_letters(dataset, "R", "drop")
+    with pytest.raises(ValueError, match="error and drop are accepted"):
+        filter_letters(dataset, "ACGT", "keep")
 
 
 def test_length_filter_is_silent_when_all_stay(caplog):

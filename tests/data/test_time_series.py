@@ -91,7 +91,8 @@ def test_classes_may_be_announced_in_another_order(tmp_path):
 
 
 def test_univariate_series_of_one_length(tmp_path):
-    text = "@univariate true\n@equalLength true\n@seriesLength 3\n@classLabel true a b\n@data\n"
+    text = "@univariate true\n@equalLength true\n@seriesLength 3\n"
+    text += "@targetLabel false\n@classLabel true a b\n@data\n"
     parts = load_time_series(write(tmp_path / "x.ts", text + "1,2,3:a\n4,?,6:b\n"))
     assert np.isnan(values(parts["train"])[1][1, 0])
 

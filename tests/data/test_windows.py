@@ -1,5 +1,6 @@
 """Windows are pieces of the genome, decided by seed, epoch and index alone."""
 
+import os
 import pickle
 import sys
 from multiprocessing import get_context
@@ -10,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-import hf_mixers.data.windows
+import hf_mixers.data.genomes
 from hf_mixers import ByteTokenizer, DnaTokenizer, reverse_complement
-from hf_mixers.data import GenomeWindows, record_names
+from hf_mixers.data import GenomeWindows, record_names, records
 
 from .files import gzipped
 
@@ -182,7 +183,7 @@ def test_windows_go_to_workers(path):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_workers_do_not_move_each_others_place_in_the_file(tmp_path):
     bases = draw_bases(100_000, 4)
-    reader = hf_mixers.data.windows._open_fasta(str(write(tmp_path / "x.fa", {"one": bases})))
+    reader = hf_mixers.data.genomes.open_fasta(str(write(tmp_path / "x.fa", {"one": bases})))
 
     def read_bases(start, count):
         return reader.read("one", start, count).tobytes().decode()
@@ -234,7 +235,7 @@ def test_records_shorter_than_every_window_are_counted(path, said):
 def test_windows_of_any_lines_are_read(tmp_path, ending, width):
     file = write(tmp_path / "x.fa", width=width)
     file.write_bytes(file.read_bytes().replace(b"\n", ending.encode()))
-    reader = hf_mixers.data.windows._open_fasta(str(file))
+    reader = hf_mixers.data.genomes.open_fasta(str(file))
     for start, length in ((0, 1), (0, 7), (6, 2), (7, 7), (55, 300), (900, 100), (999, 1)):
         text = reader.read("two", start, length).tobytes().decode()
         assert text == GENOME["two"][start : start + length]
@@ -245,7 +246,7 @@ def test_index_goes_to_the_cache_where_the_folder_is_read_only(tmp_path, monkeyp
     monkeypatch.setattr("huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE", str(cache))
     file = write(tmp_path / "genome.fa")
     # even the superuser cannot write here
-    (tmp_path / "genome.fa.fai").symlink_to(tmp_path / "nowhere" / "genome.fa.fai")
+    (tmp_path / "genome.fa.fai").mkdir()
     for genome in (GENOME, {"four": "ACGT" * 9}):
         write(file, genome)
         assert record_names(file) == [(name, len(text)) for name, text in genome.items()]
@@ -253,6 +254,53 @@ def test_index_goes_to_the_cache_where_the_folder_is_read_only(tmp_path, monkeyp
     monkeypatch.setattr("huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE", str(file))
     with pytest.raises(ValueError, match=r"genome\.fa cannot be indexed"):
         record_names(file)
+
+
+@pytest.mark.parametrize("cut", [lambda text: text[:40], lambda text: text[: text.index("\n") + 1]])
+def test_an_index_that_is_not_of_the_whole_file_is_made_anew(tmp_path, cut):
+    file, index = write(tmp_path / "genome.fa"), tmp_path / "genome.fa.fai"
+    record_names(file)
+    whole = index.read_text()
+    index.write_text(cut(whole))
+    assert [name for name, _ in record_names(file)] == list(GENOME)
+    assert index.read_text() == whole
+
+
+def test_an_index_of_another_file_with_an_older_date_is_made_anew(tmp_path):
+    file = write(tmp_path / "genome.fa")
+    record_names(file)
+    write(file, {"four": "ACGT" * 9})
+    os.utime(file, (0, 0))
+    assert record_names(file) == [("four", 36)]
+
+
+def test_an_index_is_not_seen_before_it_is_complete(tmp_path, monkeypatch):
+    def write_half(source, target):
+        target.write(source.read(9))
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("huggingface_hub.utils._cache_assets.HF_ASSETS_CACHE", str(tmp_path / "x"))
+    monkeypatch.setattr("pyfaidx.shutil.copyfileobj", write_half)
+    file = write(tmp_path / "genome.fa")
+    with pytest.raises(ValueError, match=r"genome\.fa cannot be indexed"):
+        record_names(file)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["genome.fa"]
+
+
+def test_a_packed_genome_is_unpacked_once(tmp_path, monkeypatch):
+    opened = []
+
+    def read_rows(file, *rest):
+        opened.append(file)
+        return records.read_rows(file, *rest)
+
+    monkeypatch.setattr("hf_mixers.data.sequences.read_rows", read_rows)
+    file = write(tmp_path / "genome.fa.gz")
+    names = [name for name, _ in record_names(file)]
+    train, other = (GenomeWindows(file, TOKENIZER, 9, 3, records=[name]) for name in names[:2])
+    for windows, name in ((train, "one"), (other, "two")):
+        assert read(windows[0]) in GENOME[name].upper()
+    assert opened == [str(file)]
 
 
 @pytest.mark.parametrize(
@@ -282,6 +330,7 @@ def test_bad_files_are_named(tmp_path, name, data, message):
     [
         ({"length": (0, 5)}, "length="),
         ({"length": (9, 5)}, "length="),
+        ({"length": [9]}, "length="),
         ({"num_windows": 0}, "num_windows=0"),
         ({"max_unknown": 2}, "max_unknown=2"),
     ],
@@ -292,7 +341,7 @@ def test_wrong_options_are_errors(path, options, message):
 
 
 def test_pyfaidx_is_imported_only_when_it_is_needed(tmp_path, monkeypatch):
-    assert not hasattr(hf_mixers.data.windows, "pyfaidx")
+    assert not hasattr(hf_mixers.data.genomes, "pyfaidx")
     monkeypatch.setitem(sys.modules, "pyfaidx", None)
     with pytest.raises(ImportError, match=r"pip install hf-mixers\[bio\]"):
         record_names(write(tmp_path / "genome.fa"))

@@ -71,7 +71,8 @@ def coarse_head(q, k, v, sizes, state, prefix, config, number) -> Tensor:
         groups_of_heads = config.head_groups()
         group = next(i for i, g in enumerate(groups_of_heads) if number in g.heads)
         place = groups_of_heads[group].heads.index(number)
-        projection = state[f"{prefix}.heads.projection_{group}"][place][:, : len(k)]
+        owner = "shared_heads" if config.linformer_shared else f"{prefix}.heads"
+        projection = state[f"{owner}.projection_{group}"][place][:, : len(k)]
         return softmax_attention(q, projection @ k, projection @ v)
     if kind == "linear":
         fq, fk = KERNELS["elu"](q), KERNELS["elu"](k)
