@@ -261,15 +261,16 @@ for table, (target, epochs) in TABLES.items():
             ),
             seeds=SEEDS,
         )
-DIGITS = {"hidden_size": 64, "num_hidden_layers": 4, "pooling": "cls"}
-DIGITS |= {"position_embedding_type": "absolute", "initializer_range": 0.02}
+DIGITS = {"hidden_size": 64, "num_hidden_layers": 3, "pooling": "mean"}
+DIGITS |= {"position_embedding_type": "absolute", "initializer_range": 0.1}
 for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
     EXPERIMENTS[f"mnist_{kind}"] = Experiment(
         "image_sequence",
         (
             *("--data", "{data}/image_mnist/data.npz"),
             *("--settings", json.dumps(DIGITS | {"head_scales": scales})),
-            *("--num_train_epochs", "6", "--baseline", str(kind == "mrs").lower()),
+            *("--learning_rate", "2e-3", "--per_device_train_batch_size", "32"),
+            *("--num_train_epochs", "8", "--baseline", str(kind == "mrs").lower()),
         ),
         seeds=SEEDS,
     )
