@@ -213,13 +213,19 @@ for name, examples, epochs, others in (
         ),
     )
 
-# a Paramixer of the size of the ChordMixer above on the embedded genes, as many epochs
-EXPERIMENTS["genes_paramixer"] = finetune(
-    {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 2},
-    *("--family", "paramixer", "--baselines", "none"),
-    *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--warmup_steps", "0.1"),
-    *("--weight_decay", "0.01", "--train_token_budget", "8192"),
-)
+# Paramixers on the embedded genes: one of the size of the ChordMixer above, which learns nothing at
+# its learning rate, and the published width at smaller ones
+for name, width, settings, epochs, rate in (
+    ("genes_paramixer", 128, {"num_hidden_layers": 2}, "4", "2e-3"),
+    ("genes_paramixer_narrow", 32, {}, "3", "1e-3"),
+    ("genes_paramixer_narrow_slow", 32, {}, "3", "3e-4"),
+):
+    EXPERIMENTS[name] = finetune(
+        {"hidden_size": width, "intermediate_size": 128, **settings},
+        *("--family", "paramixer", "--baselines", "none"),
+        *("--num_train_epochs", epochs, "--learning_rate", rate, "--warmup_steps", "0.1"),
+        *("--weight_decay", "0.01", "--train_token_budget", "8192"),
+    )
 
 # heads of a MrsFormer on the embedded vowels, each trained on all of the training part: settings
 # were chosen on a fifth of it

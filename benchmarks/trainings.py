@@ -13,7 +13,9 @@ Record = dict
 # experiments of one table: what a row is called
 CLASSIFIERS = {
     "genes_random": "two genera, genes drawn at random",
-    "genes_paramixer": "two genera, genes drawn at random; a Paramixer",
+    "genes_paramixer": "two genera, genes drawn at random; a Paramixer, learning rate 2e-3",
+    "genes_paramixer_narrow": "the same, published width, learning rate 1e-3",
+    "genes_paramixer_narrow_slow": "the same, published width, learning rate 3e-4",
     "genes_species": "two genera, no species in two parts",
     "genes_pretrained_random": "two genera, genes drawn at random; pre-trained on genomes",
     "genes_pretrained_species": "two genera, no species in two parts; pre-trained on genomes",
