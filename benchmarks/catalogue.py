@@ -214,10 +214,9 @@ for name, examples, epochs, others in (
     )
 
 # Paramixers on the embedded genes: one of the size of the ChordMixer above, which learns nothing at
-# its learning rate, and the published width at smaller ones
+# about its learning rate, and one of the published width at a smaller rate
 for name, width, settings, epochs, rate in (
     ("genes_paramixer", 128, {"num_hidden_layers": 2}, "4", "2e-3"),
-    ("genes_paramixer_narrow", 32, {}, "3", "1e-3"),
     ("genes_paramixer_narrow_slow", 32, {}, "3", "3e-4"),
 ):
     EXPERIMENTS[name] = finetune(

@@ -14,7 +14,6 @@ Record = dict
 CLASSIFIERS = {
     "genes_random": "two genera, genes drawn at random",
     "genes_paramixer": "two genera, genes drawn at random; a Paramixer, learning rate 2e-3",
-    "genes_paramixer_narrow": "the same, published width, learning rate 1e-3",
     "genes_paramixer_narrow_slow": "the same, published width, learning rate 3e-4",
     "genes_species": "two genera, no species in two parts",
     "genes_pretrained_random": "two genera, genes drawn at random; pre-trained on genomes",
