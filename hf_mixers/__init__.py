@@ -3,6 +3,14 @@
 Importing this package registers its models and tokenizers with the Auto classes of transformers.
 """
 
+from transformers import (
+    AutoModel,
+    AutoModelForImageClassification,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
@@ -42,32 +50,38 @@ __version__ = "0.1.0"
 register_family(
     Family(
         config=ChordMixerConfig,
-        model=ChordMixerModel,
-        masked_lm=ChordMixerForMaskedLM,
-        sequence_classification=ChordMixerForSequenceClassification,
-        token_classification=ChordMixerForTokenClassification,
-        sequence_pair_classification=ChordMixerForSequencePairClassification,
+        models={
+            AutoModel: ChordMixerModel,
+            AutoModelForMaskedLM: ChordMixerForMaskedLM,
+            AutoModelForSequenceClassification: ChordMixerForSequenceClassification,
+            AutoModelForTokenClassification: ChordMixerForTokenClassification,
+            AutoModelForSequencePairClassification: ChordMixerForSequencePairClassification,
+        },
     )
 )
 register_family(
     Family(
         config=ParamixerConfig,
-        model=ParamixerModel,
-        masked_lm=ParamixerForMaskedLM,
-        sequence_classification=ParamixerForSequenceClassification,
-        token_classification=ParamixerForTokenClassification,
-        sequence_pair_classification=ParamixerForSequencePairClassification,
+        models={
+            AutoModel: ParamixerModel,
+            AutoModelForMaskedLM: ParamixerForMaskedLM,
+            AutoModelForSequenceClassification: ParamixerForSequenceClassification,
+            AutoModelForTokenClassification: ParamixerForTokenClassification,
+            AutoModelForSequencePairClassification: ParamixerForSequencePairClassification,
+        },
     )
 )
 register_family(
     Family(
         config=MrsFormerConfig,
-        model=MrsFormerModel,
-        masked_lm=MrsFormerForMaskedLM,
-        sequence_classification=MrsFormerForSequenceClassification,
-        token_classification=MrsFormerForTokenClassification,
-        sequence_pair_classification=MrsFormerForSequencePairClassification,
-        image_classification=MrsFormerForImageClassification,
+        models={
+            AutoModel: MrsFormerModel,
+            AutoModelForMaskedLM: MrsFormerForMaskedLM,
+            AutoModelForSequenceClassification: MrsFormerForSequenceClassification,
+            AutoModelForTokenClassification: MrsFormerForTokenClassification,
+            AutoModelForSequencePairClassification: MrsFormerForSequencePairClassification,
+            AutoModelForImageClassification: MrsFormerForImageClassification,
+        },
     )
 )
 

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import EarlyStoppingCallback, EvalPrediction, PreTrainedModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PreTrainedModel,
+)
 
 from .auto import FAMILIES, Family
 from .data.splits import draw_validation, split_stratified, subset_stratified
@@ -111,19 +116,20 @@ def build_model(
     fields: Mapping[str, Any],
     *,
     suggestions: Mapping[str, Any] | None = None,
-    head: str = "sequence_classification",
+    head: type = AutoModelForSequenceClassification,
 ) -> PreTrainedModel:
     """A new model of a family.
 
     Args:
         fields: What data and task ask for, whatever the settings.
         suggestions: Fields of a model without preset, where the settings say nothing else.
-        head: Which of the family's models.
+        head: The Auto class of the family's model.
     """
     family = find_family(options.family)
-    model_class = getattr(family, head, None)
-    if model_class is None:
-        raise SystemExit(f"The family {options.family} has no model for {head.replace('_', ' ')}.")
+    try:
+        model_class = family.model_class(head)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
     if options.preset:
         settings = {**fields, **parse_settings(options.settings or "{}")}
         config = family.config.preset(options.preset, **settings)
