@@ -93,12 +93,12 @@ def build_model(options: Options, longest: int):
         **parse_settings(options.settings),
     }
     if options.family != "chordmixer":
-        return family.sequence_classification(family.config(**settings))
+        return family.models[AutoModelForSequenceClassification](family.config(**settings))
     published = f"adding_{options.base_length}"
     if published not in family.config.presets:
         published = "adding_200"
     config = family.config.preset(published, **{"block_order": "rotate_mix", **settings})
-    return family.sequence_classification(config)
+    return family.models[AutoModelForSequenceClassification](config)
 
 
 if __name__ == "__main__":

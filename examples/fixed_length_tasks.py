@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from transformers import HfArgumentParser
+from transformers import AutoModelForSequenceClassification, HfArgumentParser
 
 from hf_mixers.data import fixed_adding_problem, temporal_order
 from hf_mixers.recipes.options import RunArguments, parse_settings
@@ -117,7 +117,7 @@ def build_model(options: Options, longest: int):
         config = family.config.preset(options.task, **changes)
     else:
         config = family.config(**{**task.settings, **changes})
-    return family.sequence_classification(config)
+    return family.models[AutoModelForSequenceClassification](config)
 
 
 if __name__ == "__main__":

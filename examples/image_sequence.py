@@ -17,7 +17,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import HfArgumentParser, PreTrainedModel, ViTImageProcessor
+from transformers import (
+    AutoModelForImageClassification,
+    HfArgumentParser,
+    PreTrainedModel,
+    ViTImageProcessor,
+)
 from transformers.utils import is_vision_available
 
 from hf_mixers.data import FlatCollator, PaddedCollator
@@ -151,7 +156,7 @@ def make_model(
         )
     patch = options.patch_size or max(n for n in range(1, height // 7 + 2) if height % n == 0)
     fields |= {"image_size": height, "num_channels": channels, "patch_size": patch}
-    return build_model(options, fields, suggestions=SMALL, head="image_classification")
+    return build_model(options, fields, suggestions=SMALL, head=AutoModelForImageClassification)
 
 
 def make_processor(model: PreTrainedModel, scaler: PixelScaler) -> ViTImageProcessor | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from accelerate.utils import gather_object
-from transformers import HfArgumentParser
+from transformers import AutoModelForMaskedLM, HfArgumentParser
 from transformers.trainer_utils import PredictionOutput
 
 from hf_mixers import DnaTokenizer
@@ -130,7 +130,7 @@ def run(options: Options, training: Arguments, files, held_out: list[str], name:
     family = find_family(options.family)
     fields = {"max_position_embeddings": options.window[1]}
     fields |= choose_settings(options.family, options.settings)
-    model = family.masked_lm(family.config(vocab_size=len(tokenizer), **fields))
+    model = family.models[AutoModelForMaskedLM](family.config(vocab_size=len(tokenizer), **fields))
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
     collator = MaskedLMCollator(
         FlatCollator(), tokenizer, options.mask_probability, seed=training.seed

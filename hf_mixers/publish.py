@@ -81,7 +81,6 @@ def _model_map(family: Family) -> dict[str, str]:
     """All heads, so that a checkpoint of one head loads as any other."""
     classes = {auto.__name__: model for auto, model in family.auto_classes().items()}
     classes["AutoConfig"] = family.config
-    classes["AutoModelForSequencePairClassification"] = family.sequence_pair_classification
     return {auto: _reference(target) for auto, target in classes.items()}
 
 

@@ -54,7 +54,7 @@ def new_model(
         config = _make_config(
             family, {**(suggestions or {}), **defaults, **settings, **fields}
         )
-    return family.model_for(auto_class)(config)
+    return family.model_class(auto_class)(config)
 
 
 def _make_config(family: Family, settings: Mapping[str, Any]) -> PreTrainedConfig:
