@@ -46,14 +46,12 @@ def new_model(
         auto_class: Which of the family's models.
     """
     family = find_family(options.family)
-    settings = dict(options.settings or {})
+    settings = options.config_fields()
     if options.preset:
         config = family.config.preset(options.preset, **{**fields, **settings})
     else:
         defaults = DEFAULT_SETTINGS.get(options.family, {})
-        config = _make_config(
-            family, {**(suggestions or {}), **defaults, **settings, **fields}
-        )
+        config = _make_config(family, {**(suggestions or {}), **defaults, **settings, **fields})
     return family.model_class(auto_class)(config)
 
 

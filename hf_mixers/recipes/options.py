@@ -41,7 +41,7 @@ class ModelOptions:
     """Which model: a new one of a family, or one from a checkpoint."""
 
     family: str = field(default="chordmixer", metadata={"help": "Family of a new model."})
-    settings: str | dict | None = field(
+    settings: str | None = field(
         default=None,
         metadata={"help": "JSON of config fields of a new model, which change its defaults."},
     )
@@ -51,7 +51,11 @@ class ModelOptions:
     )
 
     def __post_init__(self):
-        self.settings = parse_settings(self.settings)
+        self.config_fields()
+
+    def config_fields(self) -> dict[str, Any]:
+        """The settings as a mapping; they may be given as such, too."""
+        return parse_settings(self.settings)
 
 
 @dataclass
@@ -70,7 +74,7 @@ class CheckpointOptions(ModelOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.checkpoint and (self.settings or self.preset):
+        if self.checkpoint and (self.config_fields() or self.preset):
             raise ValueError("settings and preset are for new models, not for a checkpoint.")
         if self.frozen and not self.checkpoint:
             raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
