@@ -1,4 +1,4 @@
-"""A small training run, in this process or launched in several: `python -m tests.training.training_run`."""
+"""A small training run, in this process or launched in several."""
 
 import json
 import sys
