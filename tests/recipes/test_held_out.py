@@ -32,15 +32,31 @@ def write_genome(path, **records):
 def test_what_is_held_out_is_chosen_or_said(tmp_path, caplog):
     caplog.set_level("INFO", "hf_mixers")
     files = write_genome(tmp_path / "a.fa", one=100, two=10, three=5)
-    found = find_genomes(files, None, 10, tmp_path)
+    found = find_genomes(files, 10, tmp_path)
     assert (found.files, found.held_out, found.name) == (files, ["two"], "a.fa")
     assert "3 records, 460 bases; held out: two" in caplog.messages
-    assert find_genomes(files, ["one:1-20", "three"], 10, tmp_path).held_out == [
-        "one:1-20",
-        "three",
-    ]
-    with pytest.raises(ValueError, match="All records are held out: nothing is left to train on"):
-        find_genomes(files, ["one", "two", "three"], 10, tmp_path)
+    names = ["one:1-20", "three"]
+    assert find_genomes(files, 10, tmp_path, names=names).held_out == names
+    assert find_genomes(files, 10, tmp_path, pattern="^t").held_out == ["two", "three"]
+    table = tmp_path / "names.tsv"
+    table.write_text("three\tplasmid\n\none\nthree\n")
+    assert find_genomes(files, 10, tmp_path, table=str(table)).held_out == ["three", "one"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"names": ["one", "two", "three"]}, "All records are held out: nothing is left to train"),
+        ({"pattern": "e|o"}, "All records are held out: nothing is left to train on"),
+        ({"pattern": "("}, r"'\(' is not a regular expression"),
+        ({"pattern": "four"}, "No record has a name that 'four' matches, such as 'one'"),
+        ({"table": "lost.tsv"}, "The table lost.tsv does not exist"),
+    ],
+)
+def test_what_cannot_be_held_out_is_said(given, message, tmp_path):
+    files = write_genome(tmp_path / "a.fa", one=100, two=10, three=5)
+    with pytest.raises(ValueError, match=message):
+        find_genomes(files, 10, tmp_path, **given)
 
 
 def test_the_test_species_of_the_embedded_genes_are_held_out(tmp_path):
@@ -50,7 +66,7 @@ def test_the_test_species_of_the_embedded_genes_are_held_out(tmp_path):
         for name, part in zip(genes["id"], genes["split_species"], strict=True)
         if part == "test"
     }
-    found = find_genomes(None, None, 10, tmp_path)
+    found = find_genomes(None, 10, tmp_path)
     assert set(found.held_out) == test
     names = [record for record, _ in record_names(found.files)]
     assert names == genes["id"][:]
