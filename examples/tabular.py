@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> dict:
     begin_run(training)
     table, name = load_rows(data, split.split_column)
     is_classes = isinstance(table.features["label"], ClassLabel)
-    parts = make_parts(table, split)
+    parts = make_parts(table, split, required=evaluation.report_on)
     if split.split_column:
         parts = parts.remove_columns(split.split_column)
     if evaluation.smoke:

@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> dict:
     *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
     model_options, data, split, evaluation = options
     begin_run(training)
-    parts = make_parts(load_parts(data), split)
+    parts = make_parts(load_parts(data), split, required=evaluation.report_on)
     if evaluation.smoke:
         parts, training = shrink(parts), change_arguments(training, num_train_epochs=1)
     target = Classes(parts["train"].features["label"].names)
