@@ -256,9 +256,10 @@ class MixerModel(MixerPreTrainedModel):
         # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
         rows = pack.blank(rows)
         if name == "input_ids":
-            hidden = self.embed_tokens(rows.long())
+            hidden = embed_rows(self.embed_tokens, rows.long(), pack)
         elif name == "input_values":
-            hidden = self.embed_values(rows.to(self.embed_values.weight.dtype))
+            rows = rows.to(self.embed_values.weight.dtype)
+            hidden = embed_rows(self.embed_values, rows, pack)
         else:
             hidden = rows.to(self.dtype)
         if self.config.position_embedding_type == "none":
@@ -301,6 +302,24 @@ class HiddenStates:
         if self.token_rows is None:
             return tokens
         return hidden.index_copy(0, self.token_rows, tokens)
+
+
+def embed_rows(embedding: nn.Module, rows: Tensor, pack: Pack) -> Tensor:
+    """Embedded rows of a pack, `(T, D)`, with the noise of NEFTune if that is on.
+
+    Hooks see `(1, T, D)`. That of NEFTune scales its noise by the length it sees, which would be
+    that of the whole pack: the noise here has the length of each sequence.
+    """
+    alpha = getattr(embedding, "neftune_noise_alpha", None)
+    if alpha is None or not embedding.training:
+        return embedding(rows[None])[0]
+    embedding.neftune_noise_alpha = 0.0
+    try:
+        hidden = embedding(rows[None])[0]
+    finally:
+        embedding.neftune_noise_alpha = alpha
+    size = alpha * (pack.row_lengths[:, None] * hidden.shape[1]) ** -0.5
+    return hidden + (torch.rand_like(hidden) * 2 - 1) * size.to(hidden.dtype)
 
 
 def unpack_batches(rows: Tensor, pack: Pack, shapes: list[tuple[int, int]]) -> list[Tensor]:
