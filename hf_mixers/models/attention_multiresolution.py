@@ -64,8 +64,7 @@ class HeadGroups(nn.Module):
         Pooling and projecting commute. Where nothing watches or changes the linear layer, pooling
         goes first: fewer rows to project, and one pooling for queries, keys and values.
         """
-        is_simple = is_plain(linear, nn.Linear) and type(linear.weight) in (nn.Parameter, Tensor)
-        if not is_simple:
+        if not is_plain(linear, nn.Linear):
             parts = self.split_heads(linear(levels.hidden), 1, self.order)
             return [pool(part, at) for part, at in zip(parts, scales, strict=True)]
         weights = self.split_heads(linear.weight, 0, self.order)
