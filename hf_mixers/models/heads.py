@@ -6,6 +6,7 @@ padded layout, so they too do no work on padding.
 Every forward spells out its arguments, because the Trainer reads from them which columns to keep.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -84,7 +85,7 @@ class MaskedLMHead(MixerHead):
         labels: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> MaskedLMOutput:
@@ -143,7 +144,7 @@ class TokenClassificationHead(ClassifierHead):
         labels: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> TokenClassifierOutput:
@@ -186,7 +187,7 @@ class SequenceClassificationHead(ClassifierHead):
         labels: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequenceClassifierOutput:
@@ -248,7 +249,7 @@ class SequencePairClassificationHead(MixerHead):
         cu_seq_lens_q_2: Tensor | None = None,
         max_length_q: int | None = None,
         max_length_q_2: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequencePairClassifierOutput:

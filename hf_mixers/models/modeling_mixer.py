@@ -1,5 +1,6 @@
 """The trunk of all families: inputs -> pack -> embedding -> blocks -> caller's layout."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -35,7 +36,7 @@ class Encoded(NamedTuple):
     cls: Tensor | None  # (B, D) outputs of the CLS tokens, if the model adds them
     config: MixerConfig
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
-    hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
+    hidden_states: list[tuple[Tensor | None, ...]] | None  # of every batch, in its layout
 
     def pool(self) -> Tensor:
         """One vector per sequence, in the caller's order and batch after batch.
@@ -55,7 +56,7 @@ class Encoded(NamedTuple):
         """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch that went in."""
         return unpack_batches(rows, self.pack, self.shapes)
 
-    def hidden_states_of(self, batch: int = 0) -> tuple[Tensor, ...] | None:
+    def hidden_states_of(self, batch: int = 0) -> tuple[Tensor | None, ...] | None:
         return None if self.hidden_states is None else self.hidden_states[batch]
 
 
@@ -108,7 +109,8 @@ class MixerModel(MixerPreTrainedModel):
         attention_mask: `(B, L)`, 1 where there is a token, 0 elsewhere: such places are absent.
         cu_seq_lens_q: Boundaries `0 = c_0 < ... < c_B = T` of B sequences in flat input `(1, T)`.
         max_length_q: Length of the longest of them; only checked.
-        output_hidden_states: Also return the embedding and the output of every block.
+        output_hidden_states: Also return the embedding and the output of every block; with a list
+            of numbers, one entry per block, which is `None` for those that are not in the list.
 
     Returns:
         `last_hidden_state` in the layout of the input, zero where there is no token;
@@ -189,7 +191,7 @@ class MixerModel(MixerPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         batches: tuple[SequenceBatch, ...] | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPooling | Encoded:
@@ -207,7 +209,10 @@ class MixerModel(MixerPreTrainedModel):
         )
 
     def _encode(
-        self, batches: tuple[SequenceBatch, ...], output_hidden_states: bool | None, extras: dict
+        self,
+        batches: tuple[SequenceBatch, ...],
+        output_hidden_states: bool | Sequence[int] | None,
+        extras: dict,
     ) -> Encoded:
         """All sequences of all batches through the trunk in one pack."""
         batches, extras = self.read(batches, extras)
@@ -236,7 +241,10 @@ class MixerModel(MixerPreTrainedModel):
         shapes = [batch.shape for batch in boundaries]
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
+        states = None
+        if output_hidden_states:
+            blocks = check_blocks(output_hidden_states, len(self.layers))
+            states = HiddenStates(pack, token_rows, shapes, blocks)
         # embeddings that the caller or a hook has seen are theirs
         ours = is_plain(self.get_input_embeddings()) and batches[0].inputs_embeds is None
         hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
@@ -244,7 +252,7 @@ class MixerModel(MixerPreTrainedModel):
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         if self.config.pooling == "cls":
             cls = hidden.index_select(0, mixed.starts + (prefix.shape[0] - 1))
-        recorded = None if states is None else list(zip(*states.recorded, strict=True))
+        recorded = None if states is None else states.by_batch()
         return Encoded(tokens, pack, cls, self.config, shapes, recorded)
 
     def _embed(
@@ -288,13 +296,31 @@ class HiddenStates:
 
     What is handed on is read back from what was recorded, so `hidden_states[i].grad` can be asked
     for.
+
+    Args:
+        blocks: Whose outputs are recorded; `None`: those of all, after what goes into the first.
     """
 
-    def __init__(self, pack: Pack, token_rows: Tensor | None, shapes: list[tuple[int, int]]):
-        self.pack, self.token_rows, self.shapes = pack, token_rows, shapes
-        self.recorded: list[list[Tensor]] = []
+    def __init__(
+        self,
+        pack: Pack,
+        token_rows: Tensor | None,
+        shapes: list[tuple[int, int]],
+        blocks: set[int] | None = None,
+    ):
+        self.pack, self.token_rows, self.shapes, self.blocks = pack, token_rows, shapes, blocks
+        self.recorded: list[list[Tensor | None]] = []
+
+    def by_batch(self) -> list[tuple[Tensor | None, ...]]:
+        """What was recorded of every batch."""
+        # of chosen blocks, entry k is the output of block k, as everywhere in transformers
+        recorded = self.recorded if self.blocks is None else self.recorded[1:]
+        return list(zip(*recorded, strict=True))
 
     def record(self, hidden: Tensor) -> Tensor:
+        if self.blocks is not None and len(self.recorded) - 1 not in self.blocks:
+            self.recorded.append([None] * len(self.shapes))
+            return hidden
         tokens = hidden if self.token_rows is None else hidden.index_select(0, self.token_rows)
         states = unpack_batches(tokens, self.pack, self.shapes)
         self.recorded.append(states)
@@ -302,6 +328,19 @@ class HiddenStates:
         if self.token_rows is None:
             return tokens
         return hidden.index_copy(0, self.token_rows, tokens)
+
+
+def check_blocks(wanted: bool | Sequence[int], count: int) -> set[int] | None:
+    """Numbers of the blocks whose hidden states are wanted; `None` for all."""
+    if isinstance(wanted, (bool, int)):
+        return None
+    for number in wanted:
+        if not isinstance(number, int) or not 0 <= number < count:
+            raise ValueError(
+                f"output_hidden_states must be True, False or numbers of blocks in 0..{count - 1},"
+                f" got {number!r}."
+            )
+    return set(wanted)
 
 
 def embed_rows(embedding: nn.Module, rows: Tensor, pack: Pack) -> Tensor:

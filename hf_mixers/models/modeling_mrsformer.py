@@ -9,6 +9,8 @@ Ours differs: there is no public code, and what the supplement leaves open is a 
 mix of lengths is exact. From the pack it needs lengths and positions, and its order.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
@@ -326,7 +328,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
         self,
         pixel_values: Tensor | None = None,
         labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> ImageClassifierOutput:
