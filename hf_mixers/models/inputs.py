@@ -98,20 +98,30 @@ _HINTS = ("cu_seq_lens_k", "max_length_k", "position_ids", "seq_idx")
 
 def check_extras(extras: dict, batches: Sequence[SequenceBatch]) -> None:
     """Refuse arguments that no model knows, and hints at boundaries where there are none."""
-    known = {f"{name}{suffix}" for name in SequenceBatch._fields for suffix in ("", "_2")}
-    known |= {"labels", "task_ids", "output_hidden_states"}
     for name in extras:
         plain = name.removesuffix("_2")
         if plain not in _UNUSED:
-            close = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = f", did you mean {close[0]}?" if close else "."
-            raise ValueError(f"{name} is no argument of this model{hint}")
+            raise ValueError(f"{name} is not an argument of this model{_hint(name, len(batches))}")
         batch = batches[-1] if name != plain else batches[0]
         if plain in _HINTS and extras[name] is not None and batch.cu_seq_lens_q is None:
             raise ValueError(
                 f"{name} does not say where sequences end: pass flat input with cu_seq_lens_q, "
                 "or padded input with attention_mask."
             )
+
+
+def _hint(name: str, num_batches: int) -> str:
+    """The end of the sentence about an unknown argument."""
+    if num_batches == 1 and name.removesuffix("_2") in SequenceBatch._fields:
+        return ": only models of sequence pairs read a second sequence."
+    if name == "labels":
+        return ": it has no head and no loss."
+    suffixes = ("", "_2")[:num_batches]
+    known = [f"{field}{suffix}" for field in SequenceBatch._fields for suffix in suffixes]
+    # heads take these before the trunk looks; `task_ids` are for pairs
+    known += ["labels", "output_hidden_states", *["task_ids"][: num_batches - 1]]
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f", did you mean {close[0]}?" if close else "."
 
 
 def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -> None:
