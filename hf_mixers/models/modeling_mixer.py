@@ -67,6 +67,8 @@ class MixerPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _can_compile_fullgraph = True
+    # that of transformers assumes causal attention of all tokens to all
+    _supports_context_parallel = False
 
     def __init__(self, config: MixerConfig):
         # settings may have been changed since the config checked them
