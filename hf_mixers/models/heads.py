@@ -20,7 +20,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch, check_ids
+from .inputs import SequenceBatch, check_ids, check_tensor
 from .losses import IGNORED, sequence_loss, token_loss
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .packing import Pack
@@ -290,6 +290,7 @@ class SequencePairClassificationHead(MixerHead):
             )
         if num_tasks is None:
             return logits
+        check_tensor("task_ids", task_ids)
         logits = logits.unflatten(1, (num_tasks, self.config.num_labels))
         if task_ids.shape != logits.shape[:1]:
             raise ValueError(
@@ -307,6 +308,7 @@ def sequence_head_loss(
     """The loss of a head with one prediction per sequence, `None` without labels."""
     if labels is None:
         return None
+    check_tensor("labels", labels)
     return head.loss_function(
         logits,
         labels,
@@ -318,6 +320,7 @@ def sequence_head_loss(
 
 def pack_labels(labels: Tensor, shape: tuple[int, int], pack: Pack) -> Tensor:
     """Labels `(B, L)` in the layout of the input -> `(T,)`; padding of a static pack has none."""
+    check_tensor("labels", labels)
     if tuple(labels.shape) != tuple(shape):
         raise ValueError(
             f"labels must have shape {tuple(shape)} like the input, got {tuple(labels.shape)}."

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -64,6 +64,8 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
     What needs a look at the values (lengths, ids) is skipped while compiling and exporting.
     """
     name, content = batch.given(suffix)
+    for part in (name, f"attention_mask{suffix}", f"cu_seq_lens_q{suffix}"):
+        check_tensor(part, getattr(batch, part.removesuffix("_2")))
     _check_content(name.removesuffix("_2"), name, content, config)
     shape = tuple(content.shape[:2])
     mask, boundaries = batch.attention_mask, batch.cu_seq_lens_q
@@ -156,6 +158,16 @@ def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -
         )
     if not content.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {content.dtype}.")
+
+
+def check_tensor(name: str, value: Any) -> None:
+    """Refuse lists, arrays and other things that are not tensors; `None` is nothing at all."""
+    if value is not None and not isinstance(value, Tensor):
+        kind = type(value)
+        kind = (
+            kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        )
+        raise ValueError(f"{name} must be a torch tensor, got a {kind}: torch.as_tensor makes one.")
 
 
 def check_ids(name: str, ids: Tensor, limit: int, why: str = "") -> None:

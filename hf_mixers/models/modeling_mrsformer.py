@@ -28,7 +28,7 @@ from .heads import (
     SequencePairClassificationHead,
     TokenClassificationHead,
 )
-from .inputs import SequenceBatch
+from .inputs import SequenceBatch, check_tensor
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import make_norm
 from .packing import Pack
@@ -177,6 +177,8 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
         """Images and tables as embeddings; their arguments are among what else was given."""
         names = ("pixel_values", "numeric_values", "category_ids")
         given = {name: extras[name] for name in names if extras.get(name) is not None}
+        for name, value in given.items():
+            check_tensor(name, value)
         extras = {name: value for name, value in extras.items() if name not in names}
         (batch, *others), wanted = batches, self.config.main_input
         if not given:
@@ -317,6 +319,8 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
     """
 
     model_class = MrsFormerModel
+    main_input_name = "pixel_values"
+    input_modalities = ("image",)
 
     def __init__(self, config: MrsFormerConfig):
         if config.image_size is None:
