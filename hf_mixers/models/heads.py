@@ -110,6 +110,7 @@ class MaskedLMHead(MixerHead):
             loss=loss,
             logits=logits if sparse else encoded.unpack(logits)[0],
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
 
@@ -166,6 +167,7 @@ class TokenClassificationHead(ClassifierHead):
             loss=loss,
             logits=encoded.unpack(logits)[0],
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
 
@@ -200,17 +202,20 @@ class SequenceClassificationHead(ClassifierHead):
             loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
             logits=logits,
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
 
 @dataclass
 class SequencePairClassifierOutput(ModelOutput):
-    """Output of the pair heads; `hidden_states_2` belong to the second sequences."""
+    """Output of the pair heads; what ends in `_2` belongs to the second sequences."""
 
     loss: Tensor | None = None
     logits: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     hidden_states_2: tuple[Tensor, ...] | None = None
+    attentions: tuple[tuple[Tensor, ...], ...] | None = None
+    attentions_2: tuple[tuple[Tensor, ...], ...] | None = None
 
 
 class SequencePairClassificationHead(MixerHead):
@@ -278,6 +283,8 @@ class SequencePairClassificationHead(MixerHead):
             logits=logits,
             hidden_states=encoded.hidden_states_of(0),
             hidden_states_2=encoded.hidden_states_of(1),
+            attentions=encoded.attentions_of(0),
+            attentions_2=encoded.attentions_of(1),
         )
 
     def _choose_task(self, logits: Tensor, task_ids: Tensor | None) -> Tensor:

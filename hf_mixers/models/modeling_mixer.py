@@ -1,6 +1,7 @@
 """The trunk of all families: inputs -> pack -> embedding -> blocks -> caller's layout."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -11,8 +12,9 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple, logging
 
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch, check_batches, check_extras
+from .inputs import SequenceBatch, check_batches, check_extras, count_sequences
 from .packing import Pack, make_pack, segment_first, segment_flat, segment_max, segment_mean
+from .recording import HiddenStates, check_blocks, split_attentions, unpack_batches
 from .stack import MixerStack, is_plain
 
 logger = logging.get_logger(__name__)
@@ -38,6 +40,9 @@ class Encoded(NamedTuple):
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
     hidden_states: list[tuple[Tensor | None, ...]] | None  # of every batch, in its layout
 
+    # of every batch, one entry per block
+    attentions: list[tuple] | None = None
+
     def pool(self) -> Tensor:
         """One vector per sequence, in the caller's order and batch after batch.
 
@@ -58,6 +63,9 @@ class Encoded(NamedTuple):
 
     def hidden_states_of(self, batch: int = 0) -> tuple[Tensor | None, ...] | None:
         return None if self.hidden_states is None else self.hidden_states[batch]
+
+    def attentions_of(self, batch: int = 0) -> tuple | None:
+        return None if self.attentions is None else self.attentions[batch]
 
 
 class MixerPreTrainedModel(PreTrainedModel):
@@ -178,6 +186,16 @@ class MixerModel(MixerPreTrainedModel):
         hidden = content if positions is None else content + positions
         return (self.embedding_dropout(hidden),)
 
+    def check_attentions(self) -> None:
+        """Refuse `output_attentions=True` where there are none to return."""
+        raise ValueError(
+            f"{type(self).__name__} has no attention: output_attentions must be False."
+        )
+
+    def read_attentions(self, records: dict) -> list[list[Tensor]]:
+        """What blocks have left of their attention: tensors of each, with sequences in front."""
+        raise NotImplementedError
+
     def get_input_embeddings(self) -> nn.Module:
         return getattr(self, EMBEDDINGS[self.config.main_input])
 
@@ -208,6 +226,7 @@ class MixerModel(MixerPreTrainedModel):
             last_hidden_state=encoded.unpack(encoded.hidden)[0],
             pooler_output=encoded.pool(),
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
     def _encode(
@@ -217,6 +236,11 @@ class MixerModel(MixerPreTrainedModel):
         extras: dict,
     ) -> Encoded:
         """All sequences of all batches through the trunk in one pack."""
+        output_attentions = extras.pop("output_attentions", None)
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        if output_attentions:
+            self.check_attentions()
         batches, extras = self.read(batches, extras)
         check_extras(extras, batches)
         boundaries = check_batches(batches, self.config)
@@ -249,13 +273,19 @@ class MixerModel(MixerPreTrainedModel):
             states = HiddenStates(pack, token_rows, shapes, blocks)
         # embeddings that the caller or a hook has seen are theirs
         ours = is_plain(self.get_input_embeddings()) and batches[0].inputs_embeds is None
+        if output_attentions:
+            mixed = replace(mixed, records={})
         hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         if self.config.pooling == "cls":
             cls = hidden.index_select(0, mixed.starts + (prefix.shape[0] - 1))
         recorded = None if states is None else states.by_batch()
-        return Encoded(tokens, pack, cls, self.config, shapes, recorded)
+        attentions = None
+        if output_attentions:
+            counts = [count_sequences(batch) for batch in boundaries]
+            attentions = split_attentions(self.read_attentions(mixed.records), pack, counts)
+        return Encoded(tokens, pack, cls, self.config, shapes, recorded, attentions)
 
     def _embed(
         self, batches: tuple[SequenceBatch, ...], pack: Pack
@@ -293,58 +323,6 @@ class MixerModel(MixerPreTrainedModel):
         )
 
 
-class HiddenStates:
-    """Records hidden states in the caller's layout and on the way of the gradient.
-
-    What is handed on is read back from what was recorded, so `hidden_states[i].grad` can be asked
-    for.
-
-    Args:
-        blocks: Whose outputs are recorded; `None`: those of all, after what goes into the first.
-    """
-
-    def __init__(
-        self,
-        pack: Pack,
-        token_rows: Tensor | None,
-        shapes: list[tuple[int, int]],
-        blocks: set[int] | None = None,
-    ):
-        self.pack, self.token_rows, self.shapes, self.blocks = pack, token_rows, shapes, blocks
-        self.recorded: list[list[Tensor | None]] = []
-
-    def by_batch(self) -> list[tuple[Tensor | None, ...]]:
-        """What was recorded of every batch."""
-        # of chosen blocks, entry k is the output of block k, as everywhere in transformers
-        recorded = self.recorded if self.blocks is None else self.recorded[1:]
-        return list(zip(*recorded, strict=True))
-
-    def record(self, hidden: Tensor) -> Tensor:
-        if self.blocks is not None and len(self.recorded) - 1 not in self.blocks:
-            self.recorded.append([None] * len(self.shapes))
-            return hidden
-        tokens = hidden if self.token_rows is None else hidden.index_select(0, self.token_rows)
-        states = unpack_batches(tokens, self.pack, self.shapes)
-        self.recorded.append(states)
-        tokens = self.pack.gather(torch.cat([state.flatten(0, 1) for state in states]))
-        if self.token_rows is None:
-            return tokens
-        return hidden.index_copy(0, self.token_rows, tokens)
-
-
-def check_blocks(wanted: bool | Sequence[int], count: int) -> set[int] | None:
-    """Numbers of the blocks whose hidden states are wanted; `None` for all."""
-    if isinstance(wanted, (bool, int)):
-        return None
-    for number in wanted:
-        if not isinstance(number, int) or not 0 <= number < count:
-            raise ValueError(
-                f"output_hidden_states must be True, False or numbers of blocks in 0..{count - 1},"
-                f" got {number!r}."
-            )
-    return set(wanted)
-
-
 def embed_rows(embedding: nn.Module, rows: Tensor, pack: Pack) -> Tensor:
     """Embedded rows of a pack, `(T, D)`, with the noise of NEFTune if that is on.
 
@@ -361,9 +339,3 @@ def embed_rows(embedding: nn.Module, rows: Tensor, pack: Pack) -> Tensor:
         embedding.neftune_noise_alpha = alpha
     size = alpha * (pack.row_lengths[:, None] * hidden.shape[1]) ** -0.5
     return hidden + (torch.rand_like(hidden) * 2 - 1) * size.to(hidden.dtype)
-
-
-def unpack_batches(rows: Tensor, pack: Pack, shapes: list[tuple[int, int]]) -> list[Tensor]:
-    """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch, `shapes` being their (B, L)."""
-    parts = pack.unpack(rows).split([shape[0] * shape[1] for shape in shapes])
-    return [part.unflatten(0, shape) for part, shape in zip(parts, shapes, strict=True)]

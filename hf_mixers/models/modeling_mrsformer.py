@@ -140,6 +140,12 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
         pixel_values: `(B, C, H, W)` images when `config.image_size` is set.
         numeric_values: `(B, n)` columns of numbers, and
         category_ids: `(B, m)` columns of categories, when the config names columns of tables.
+        output_attentions: Also return `attentions`, for softmax attention of eager heads.
+            `attentions[block][g]` is `(B, h, N, M)`: of the `h` heads of `config.head_groups()[g]`
+            the attention of N groups of tokens to M groups, at the scales of their queries and
+            keys. In front are the rows that are in no group (a CLS token, prefix tokens). N and M
+            are those of the longest sequence; the rest of shorter ones is 0. With
+            `head_mode="exact"` it is the attention of tokens, before any mean.
 
     >>> import torch
     >>> from hf_mixers import MrsFormerConfig, MrsFormerModel
@@ -193,6 +199,18 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
             raise ValueError(f"This model reads {wanted}, got {unread[0]}.")
         embedded = self.get_input_embeddings()(*(given.get(name) for name in reads))
         return (SequenceBatch(inputs_embeds=embedded),), extras
+
+    def check_attentions(self) -> None:
+        kind, name = self.config.attention_type, self.config._attn_implementation
+        if kind != "softmax" or name != "eager":
+            raise ValueError(
+                "output_attentions=True needs attention_type='softmax' and"
+                f" attn_implementation='eager', got {kind!r} and {name!r}."
+            )
+
+    def read_attentions(self, records: dict) -> list[list[Tensor]]:
+        groups = range(len(self.config.head_groups()))
+        return [[records[layer, group] for group in groups] for layer in range(len(self.layers))]
 
     def enter(self, content: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
         if self.config.scale_embedding:
