@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import HfArgumentParser, PreTrainedModel, ViTImageProcessor
+from transformers import HfArgumentParser, PreTrainedModel
+from transformers.image_processing_utils import BaseImageProcessor
 from transformers.utils import is_vision_available
 
 from hf_mixers.data import FlatCollator, PaddedCollator
@@ -154,16 +155,11 @@ def make_model(
     return build_model(options, fields, suggestions=SMALL, head="image_classification")
 
 
-def make_processor(model: PreTrainedModel, scaler: PixelScaler) -> ViTImageProcessor | None:
-    """What prepares pictures in the pipeline of transformers, which knows colour pictures only."""
-    if scaler.read_as != "picture" or len(scaler.mean) != 3 or not is_vision_available():
+def make_processor(model: PreTrainedModel, scaler: PixelScaler) -> BaseImageProcessor | None:
+    """What prepares pictures in the pipeline of transformers."""
+    if scaler.read_as != "picture" or not is_vision_available():
         return None
-    size = model.config.image_size
-    return ViTImageProcessor(
-        size={"height": size, "width": size},
-        image_mean=[mean / 255 for mean in scaler.mean],
-        image_std=[std / 255 for std in scaler.std],
-    )
+    return scaler.image_processor(model.config.image_size)
 
 
 def regress_pixels(parts: DatasetDict, judged: str) -> np.ndarray:

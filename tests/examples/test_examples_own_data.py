@@ -201,13 +201,14 @@ def test_a_run_without_matplotlib_ends_before_it_begins(tmp_path, monkeypatch, q
         load("adding_problem").main(["--smoke", "--output_dir", str(tmp_path)])
 
 
-def test_colour_pictures_are_prepared_by_an_image_processor():
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pictures_are_prepared_by_an_image_processor(channels):
     script = load("image_sequence")
-    scaler = PixelScaler("picture", [10.0, 20.0, 30.0], [51.0, 102.0, 255.0])
-    config = MrsFormerConfig(image_size=8, patch_size=2)
+    scaler = PixelScaler("picture", [10.0, 20.0, 30.0][:channels], [51.0, 102.0, 255.0][:channels])
+    config = MrsFormerConfig(image_size=8, patch_size=2, num_channels=channels)
     model = AutoModelForImageClassification.from_config(config)
     processor = script.make_processor(model, scaler)
-    pixels = (255 * np.random.default_rng(0).random((8, 8, 3))).astype("uint8")
+    pixels = (255 * np.random.default_rng(0).random((8, 8, channels))).astype("uint8")
     given = processor(pixels, return_tensors="np")["pixel_values"][0]
     assert given == pytest.approx(scaler.scale(pixels.transpose(2, 0, 1)), abs=1e-5)
-    assert script.make_processor(model, PixelScaler("picture", [1.0], [2.0])) is None
+    assert script.make_processor(model, PixelScaler("values", [1.0], [2.0])) is None

@@ -11,6 +11,8 @@ import numpy as np
 from datasets import Array3D, ClassLabel, Dataset, DatasetDict, Features, Value
 from torch.utils.data import Dataset as TorchDataset
 from tqdm.auto import tqdm
+from transformers.image_processing_utils import BaseImageProcessor
+from transformers.utils import is_vision_available
 
 from ..splits import PART_NAMES
 from .arrays import name_classes, read_npz, sort_names
@@ -141,6 +143,23 @@ class PixelScaler:
         mean, std = (np.asarray(v, np.float32)[:, None, None] for v in (self.mean, self.std))
         scaled = (image.astype(np.float32) - mean) / std
         return scaled if self.read_as == "picture" else scaled.reshape(len(scaled), -1).T
+
+    def image_processor(self, image_size: int) -> BaseImageProcessor:
+        """What prepares pictures in the pipeline of transformers as `scale` does."""
+        if self.read_as != "picture":
+            raise ValueError(f"Image processors are for pictures, got read_as={self.read_as!r}.")
+        if not is_vision_available():
+            raise ImportError("Pictures need pillow: pip install hf-mixers[images].")
+        from transformers import ViTImageProcessor
+
+        from ...models.image_processing_grey import GreyImageProcessor
+
+        kind = ViTImageProcessor if len(self.mean) == 3 else GreyImageProcessor
+        return kind(
+            size={"height": image_size, "width": image_size},
+            image_mean=[mean / 255 for mean in self.mean],
+            image_std=[std / 255 for std in self.std],
+        )
 
     def _check_channels(self, image: np.ndarray) -> None:
         if image.ndim != 3 or len(image) != len(self.mean):
