@@ -138,6 +138,9 @@ class _Encoder:
             if not text:
                 raise ValueError(f"{_name_row(table, row)} has no sequence: length 1 is the least.")
         ids = self._encode(texts)
+        for row, one in enumerate(ids):
+            if len(one) == 0:
+                raise ValueError(f"{_name_row(table, row)} has only white space as its sequence.")
         rows = [row for row, one in enumerate(ids) if self._fits(table, row, len(one))]
         ids = [ids[row] for row in rows]
         lengths = np.array([len(one) for one in ids], dtype=np.int64)

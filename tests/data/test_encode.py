@@ -145,3 +145,11 @@ def test_fixed_lengths_are_cut_or_padded_and_reported(caplog):
     assert encoded["length"][:] == [5, 2, 7]
     with pytest.raises(ValueError, match="length must be at least 1, got 0"):
         fix_lengths(encoded, 0, pad_token_id=0)
+
+
+def test_a_sequence_of_white_space_is_refused():
+    dataset = Dataset.from_dict({"sequence": ["AC GT\n", " \n"], "id": ["a", "b"]})
+    with pytest.raises(ValueError, match="Record 'b' has only white space as its sequence"):
+        tokenize_sequences(dataset, DnaTokenizer())
+    encoded = tokenize_sequences(dataset.select([0]), DnaTokenizer())
+    assert encoded["length"][:] == [4]
