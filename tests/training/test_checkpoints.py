@@ -170,5 +170,5 @@ def test_runs_that_are_killed_at_random_moments_end_as_if_they_were_not(tmp_path
     command = [sys.executable, "-m", "tests.training.killed_run", str(tmp_path), str(KILLS)]
     done = subprocess.run(command, check=True, timeout=60 * KILLS + 120, stdout=subprocess.PIPE)
     result = json.loads(done.stdout)
-    assert result["killed"].count(True) >= KILLS // 2, result
+    assert len(result["after"]) == KILLS
     assert result["equal"] == [True] * KILLS, result
