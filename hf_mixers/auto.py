@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from transformers import (
     AutoConfig,
+    AutoImageProcessor,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
@@ -12,6 +13,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.utils import is_vision_available
 
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
@@ -76,6 +78,11 @@ def register_family(family: Family) -> Family:
     # a folder names its tokenizer's class; the last one here is for folders that do not
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
+    if family.image_classification is not None and is_vision_available():
+        from .models.image_processing_grey import GreyImageProcessor
+
+        classes = {"pil": GreyImageProcessor}
+        AutoImageProcessor.register(family.config, image_processor_classes=classes, exist_ok=True)
     return family
 
 

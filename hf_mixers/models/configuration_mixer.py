@@ -2,6 +2,7 @@
 
 import difflib
 from dataclasses import fields
+from math import inf
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
@@ -60,7 +61,7 @@ class MixerConfig(PreTrainedConfig):
         hidden_dropout_prob: Dropout inside the blocks.
         classifier_dropout: Dropout before the last layer of the classification heads.
         class_weights: Weight of each class in the loss (single label) or of its positives
-            (multi-label).
+            (multi-label), all above 0.
         num_tasks: Sequence pairs only: the head has `num_labels` outputs per task and `task_ids`
             choose.
         initializer_range: Standard deviation of new embeddings, by default 1, or hidden_size^-0.5
@@ -190,6 +191,9 @@ class MixerConfig(PreTrainedConfig):
             raise ValueError(
                 f"problem_type must be one of {', '.join(PROBLEMS)}, got {self.problem_type!r}."
             )
+        for weight in self.class_weights or ():
+            if not 0 < weight < inf:
+                raise ValueError(f"class_weights must be positive and finite, got {weight}.")
         if self.num_tasks is not None and self.num_labels == 1 and self.problem_type is None:
             raise ValueError(
                 "num_tasks with one label needs problem_type: 'multi_label_classification' for yes "

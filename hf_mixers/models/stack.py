@@ -144,7 +144,11 @@ def choose(active: Pack, mixed: Tensor, hidden: Tensor) -> Tensor:
 
 
 def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
-    """Whether calling `module` does no more than its class says: no hooks, no other forward."""
+    """Whether calling `module` does no more than its class says.
+
+    So it has no hooks, no other forward, and no weights of a class of their own, such as quantized
+    ones, for which operations mean something else.
+    """
     hooks = (
         module._forward_hooks,
         module._forward_pre_hooks,
@@ -152,4 +156,6 @@ def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
         module._backward_pre_hooks,
     )
     right_kind = kind is None or type(module) is kind
-    return right_kind and not any(hooks) and "forward" not in vars(module)
+    kinds = {type(weight) for weight in module._parameters.values() if weight is not None}
+    is_known = right_kind and kinds <= {nn.Parameter, Tensor}
+    return is_known and not any(hooks) and "forward" not in vars(module)

@@ -10,6 +10,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
 from ..metrics import overall_values
+from .atomic import write_atomically
 from .card import make_card
 from .environment import run_environment
 from .files import write_json
@@ -103,7 +104,8 @@ def _write_card(trainer: Trainer, reports: Mapping[str, Mapping], **description)
         baselines={name: report for name, report in reports.items() if name != "model"},
         **description,
     )
-    card.save(Path(trainer.args.output_dir) / "README.md")
+    with write_atomically(Path(trainer.args.output_dir) / "README.md") as draft:
+        card.save(draft)
 
 
 def _publish(trainer: Trainer) -> None:

@@ -10,11 +10,12 @@ from datasets import IterableDataset as DatasetStream
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from tqdm.auto import tqdm
-from transformers import Trainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
 from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
+from .checks import check_collator, check_examples
+from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
 _STOCK_ONLY = {
@@ -31,7 +32,7 @@ _STOCK_ONLY = {
 }
 
 
-class MixerTrainer(Trainer):
+class MixerTrainer(SafeTrainer):
     """`Trainer` whose batches have a budget of tokens instead of a number of sequences.
 
     Sequences of any lengths share a batch, best with a `FlatCollator`. Evaluation sees every
@@ -42,6 +43,8 @@ class MixerTrainer(Trainer):
 
     A data set needs a column `length` (`args.length_column_name`), an attribute `lengths`, or
     `input_ids` to count.
+
+    How a training stops at bad numbers, and how it goes on: see `SafeTrainer`.
     """
 
     _is_evaluating = False
@@ -85,6 +88,8 @@ class MixerTrainer(Trainer):
     def _budget_loader(
         self, dataset: Dataset, budget: int, description: str, shuffle: bool
     ) -> DataLoader:
+        check_collator(self.data_collator)
+        check_examples(f"The data set of {description.lower()}", dataset)
         sampler = TokenBudgetBatchSampler(
             sequence_lengths(dataset, self.args.length_column_name),
             budget,
