@@ -15,6 +15,7 @@ from transformers import (
 )
 from transformers.utils import is_vision_available
 
+from ._compat import make_model
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
@@ -91,7 +92,7 @@ class AutoModelForSequencePairClassification:
 
     @staticmethod
     def from_config(config: PreTrainedConfig, **kwargs) -> PreTrainedModel:
-        return _pair_class(config)._from_config(config, **kwargs)
+        return make_model(_pair_class(config), config, **kwargs)
 
     @staticmethod
     def from_pretrained(name_or_path: str, *args, **kwargs) -> PreTrainedModel:

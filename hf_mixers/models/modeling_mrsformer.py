@@ -17,6 +17,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import ImageClassifierOutput, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
+from ._compat import assert_at_run_time
 from .attention_heads import FmmHeads, LinformerHeads, PerformerHeads
 from .attention_multiresolution import make_attention
 from .configuration_mrsformer import MrsFormerConfig
@@ -237,7 +238,8 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
                 raise ValueError(f"The longest sequence has {pack.sizes[0]} tokens, {why}")
             if pack.is_compiled:
                 # the compiled program looks; one that is exported has no weights to find
-                torch._assert_async((pack.lengths <= limit).all(), f"A sequence is longer, {why}")
+                fits = (pack.lengths <= limit).all()
+                assert_at_run_time(fits, f"A sequence is longer, {why}")
         super()._check_lengths(pack)
 
 

@@ -12,6 +12,11 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from tqdm.auto import tqdm
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
+from .._compat import (
+    collator_without_unused_columns,
+    remove_unused_columns,
+    wrap_for_evaluation,
+)
 from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
 from .checks import check_collator, check_examples
@@ -111,9 +116,9 @@ class MixerTrainer(SafeTrainer):
         if not shuffle and hasattr(collator, "for_evaluation"):
             collator = collator.for_evaluation()
         if hasattr(dataset, "remove_columns"):
-            dataset = self._remove_unused_columns(dataset, description=description)
+            dataset = remove_unused_columns(self, dataset, description)
         else:
-            collator = self._get_collator_with_removed_columns(collator, description=description)
+            collator = collator_without_unused_columns(self, collator, description)
         loader = DataLoader(
             dataset,
             batch_sampler=sampler,
@@ -162,9 +167,7 @@ class MixerTrainer(SafeTrainer):
 
     def _prepare_for_evaluation(self) -> torch.nn.Module:
         """The model as training left it, or wrapped for evaluation if there was none."""
-        model = self._wrap_model(self.model, training=False)
-        if not self.accelerator._models and model is self.model:
-            model = self.accelerator.prepare_model(model, evaluation_mode=True)
+        model = wrap_for_evaluation(self)
         if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
             dtype = torch.float16 if self.args.fp16_full_eval else torch.bfloat16
             model = model.to(device=self.args.device, dtype=dtype)
