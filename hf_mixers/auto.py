@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
@@ -13,6 +14,7 @@ from transformers import (
     PreTrainedModel,
 )
 
+from ._compat import auto_classes_of
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
@@ -77,6 +79,26 @@ def register_family(family: Family) -> Family:
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
     return family
+
+
+def find_auto_class(model: PreTrainedModel) -> type | None:
+    """The Auto class that loads a model, of this package or of transformers; None without one.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    >>> find_auto_class(BertForMaskedLM(config)).__name__
+    'AutoModelForMaskedLM'
+    """
+    family = FAMILIES.get(model.config.model_type)
+    models = {} if family is None else family.models
+    found = [auto for auto, kind in models.items() if type(model) is kind]
+    others = list(auto_classes_of(model))
+    # a bare model has others besides; one with a head has its own and that of pre-training
+    if AutoModel in others:
+        return AutoModel
+    return next(
+        iter([*found, *sorted(others, key=lambda auto: auto is AutoModelForPreTraining)]), None
+    )
 
 
 class AutoModelForSequencePairClassification:
