@@ -7,7 +7,7 @@ are in `models/_compat.py`, because the files of that folder go to the Hub witho
 import atexit
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import distributed, nn
@@ -80,3 +80,37 @@ def wrap_for_evaluation(trainer: "Trainer") -> nn.Module:
     if not trainer.accelerator._models and model is trainer.model:
         model = trainer.accelerator.prepare_model(model, evaluation_mode=True)
     return model
+
+
+class PushHooks:
+    """Base class of a `Trainer` that says itself what is pushed at a save (`hub_strategy`).
+
+    Trainer would push the whole output folder with `training_args.bin`, which holds the token, and
+    has no public method to change that.
+    """
+
+    def push_checkpoint(self, folder: str) -> None:
+        """Push what is to be public of a checkpoint that was just saved."""
+        raise NotImplementedError
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        self.push_checkpoint(checkpoint_folder)
+
+    def wait_for_push(self) -> None:
+        """Wait until a push in the background has ended."""
+        self._finish_current_push()  # type: ignore[attr-defined]
+
+
+def auto_classes_of(model: Any) -> Iterator[type]:
+    """Auto classes of transformers that load models of this class.
+
+    The classes do not tell which models they know.
+    """
+    from transformers.models.auto import modeling_auto
+
+    for name, auto in vars(modeling_auto).items():
+        mapping = getattr(auto, "_model_mapping", None) if name.startswith("AutoModel") else None
+        if mapping is not None and type(model.config) in mapping:
+            found = mapping[type(model.config)]
+            if type(model) in (found if isinstance(found, tuple) else (found,)):
+                yield auto

@@ -1,4 +1,4 @@
-"""Files of results: JSON for reading and CSV tables."""
+"""Files of results: JSON for reading and CSV tables, there as a whole or not at all."""
 
 import csv
 import json
@@ -9,14 +9,18 @@ from typing import Any
 from .atomic import write_atomically
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_text(path: str | Path, text: str) -> None:
+    """A text file in UTF-8."""
+    with write_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | Path, content: Any) -> None:
     """JSON for reading, with text in place of what JSON does not know."""
-    text = json.dumps(content, indent=1, default=str) + "\n"
-    with write_atomically(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+    write_text(path, json.dumps(content, indent=1, default=str) + "\n")
 
 
-def write_table(path: Path, columns: Mapping[str, Sequence]) -> None:
+def write_table(path: str | Path, columns: Mapping[str, Sequence]) -> None:
     """A CSV file with one column per name."""
     with (
         write_atomically(path) as draft,

@@ -236,7 +236,6 @@ def new_figure(width: float, height: float):
 
 def save_figure(figure, path: Path) -> Path:
     """Write a figure, with the axes of all our pictures."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         # lines would cross the cells of an image

@@ -20,6 +20,7 @@ from .._compat import (
 from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
 from .checks import check_collator, check_examples
+from .hub import PublishingTrainer
 from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
@@ -37,14 +38,15 @@ _STOCK_ONLY = {
 }
 
 
-class MixerTrainer(SafeTrainer):
+class MixerTrainer(SafeTrainer, PublishingTrainer):
     """`Trainer` whose batches have a budget of tokens instead of a number of sequences.
 
     Sequences of any lengths share a batch, best with a `FlatCollator`. Evaluation sees every
     example once, in any number of processes; its loss is the mean over all items (not over
     batches), and predictions come in the order of the data set. Predictions per token come as one
     row per labelled token, or per token if there are no labels; of several outputs, such as hidden
-    states, only the logits are predictions. Without budgets it is the stock `Trainer`.
+    states, only the logits are predictions. Without budgets it is the stock `Trainer`, but for what
+    it publishes: see `PublishingTrainer`.
 
     A data set needs a column `length` (`args.length_column_name`), an attribute `lengths`, or
     `input_ids` to count.
