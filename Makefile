@@ -45,7 +45,7 @@ test: lint  ## lint and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 docs: install  ## build the site into site/; a broken link or reference is an error
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 benchmarks: install  ## measure everything (hours, on a quiet machine), then make tables and plots
 	$(BIN)/python -m benchmarks.speed all
