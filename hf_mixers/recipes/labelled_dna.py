@@ -134,6 +134,14 @@ def load_rows(options: DataOptions) -> Dataset:
         raise ValueError("Labels must be classes, as text or whole numbers, got decimal numbers.")
     if not isinstance(dataset.features["label"], ClassLabel):
         dataset = dataset.class_encode_column("label")
+    names = dataset.features["label"].names
+    if len(names) < 2:
+        hint = f"one of {', '.join(LABEL_SOURCES)} gives each record its class"
+        if options.label_from == "folder":
+            hint = "files of each class lie in a folder of their own"
+        raise ValueError(
+            f"All records have the label {names[0]!r}, and a classifier needs two classes: {hint}."
+        )
     return dataset
 
 
