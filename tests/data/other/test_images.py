@@ -262,5 +262,4 @@ def test_colour_pictures_are_prepared_by_an_image_processor():
     given = processor(pixels, return_tensors="np")["pixel_values"][0]
     assert given == pytest.approx(scaler.scale(pixels.transpose(2, 0, 1)), abs=1e-5)
     assert processor(pixels[:5], return_tensors="np")["pixel_values"][0].shape == (3, 8, 8)
-    assert PixelScaler("picture", [1.0], [2.0]).image_processor(8) is None
     assert PixelScaler("values", [1.0] * 3, [2.0] * 3).image_processor(8) is None
