@@ -1,0 +1,52 @@
+"""One softmax over keys that the queries of a row share and keys that those of a column share.
+
+A sequence is a grid `(R, m)` of tokens. What all queries of a row see (the row's tokens, say) and
+what all queries of a column see are two batches of matrix products, so no query ever has keys of
+its own: R m (a + b) scores for a keys per row and b per column.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .ops_spans import masked_softmax
+
+
+class Side(NamedTuple):
+    """Keys and values `(B, H, R, a, d)` of the rows of a grid, or `(B, H, m, b, d)` of its columns.
+
+    `mask` says which of them each query sees: `(B or 1, 1, R, m, a)`, or `(B or 1, 1, m, R, b)`.
+    """
+
+    key: Tensor
+    value: Tensor
+    mask: Tensor
+
+
+def join_sides(sides: Sequence[Side]) -> Side:
+    """Several sides of the same rows or columns as one."""
+    if len(sides) == 1:
+        return sides[0]
+    count = max(side.mask.shape[0] for side in sides)
+    masks = [side.mask.expand(count, -1, -1, -1, -1) for side in sides]
+    keys, values, _ = zip(*sides, strict=True)
+    return Side(torch.cat(keys, 3), torch.cat(values, 3), torch.cat(masks, 4))
+
+
+def cross_attention(query: Tensor, row: Side, column: Side, dropout: float = 0.0) -> Tensor:
+    """Attention of queries `(B, H, R, m, d)` to the keys of their rows and of their columns."""
+    by_row = query @ row.key.transpose(3, 4)
+    by_column = (query.transpose(2, 3) @ column.key.transpose(3, 4)).transpose(2, 3)
+    masks = row.mask, column.mask.transpose(2, 3)
+    count = max(mask.shape[0] for mask in masks)
+    mask = torch.cat([part.expand(count, -1, -1, -1, -1) for part in masks], 4)
+    shares = masked_softmax(torch.cat([by_row, by_column], 4), mask)
+    if dropout:
+        shares = functional.dropout(shares, dropout)
+    shares = shares.to(query.dtype)
+    width = by_row.shape[4]
+    out = shares[..., :width] @ row.value
+    return out + (shares[..., width:].transpose(2, 3) @ column.value).transpose(2, 3)
