@@ -5,6 +5,7 @@ Importing this package registers its models and tokenizers with the Auto classes
 
 from transformers import (
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
@@ -14,6 +15,7 @@ from transformers import (
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
+from .models.configuration_combiner import CombinerConfig
 from .models.configuration_mrsformer import MrsFormerConfig
 from .models.configuration_paramixer import ParamixerConfig
 from .models.dna import reverse_complement
@@ -23,6 +25,14 @@ from .models.modeling_chordmixer import (
     ChordMixerForSequencePairClassification,
     ChordMixerForTokenClassification,
     ChordMixerModel,
+)
+from .models.modeling_combiner import (
+    CombinerForCausalLM,
+    CombinerForMaskedLM,
+    CombinerForSequenceClassification,
+    CombinerForSequencePairClassification,
+    CombinerForTokenClassification,
+    CombinerModel,
 )
 from .models.modeling_mrsformer import (
     MrsFormerForImageClassification,
@@ -84,6 +94,19 @@ register_family(
         },
     )
 )
+register_family(
+    Family(
+        config=CombinerConfig,
+        models={
+            AutoModel: CombinerModel,
+            AutoModelForMaskedLM: CombinerForMaskedLM,
+            AutoModelForSequenceClassification: CombinerForSequenceClassification,
+            AutoModelForTokenClassification: CombinerForTokenClassification,
+            AutoModelForSequencePairClassification: CombinerForSequencePairClassification,
+            AutoModelForCausalLM: CombinerForCausalLM,
+        },
+    )
+)
 
 __all__ = [
     "FAMILIES",
@@ -96,6 +119,13 @@ __all__ = [
     "ChordMixerForSequencePairClassification",
     "ChordMixerForTokenClassification",
     "ChordMixerModel",
+    "CombinerConfig",
+    "CombinerForCausalLM",
+    "CombinerForMaskedLM",
+    "CombinerForSequenceClassification",
+    "CombinerForSequencePairClassification",
+    "CombinerForTokenClassification",
+    "CombinerModel",
     "DnaTokenizer",
     "Family",
     "GenomeTokenizer",

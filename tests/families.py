@@ -143,6 +143,46 @@ ROWS = [
             },
         },
     ),
+    Row(
+        "combiner",
+        small={
+            "max_position_embeddings": 2048,
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_attention_heads": 2,
+            "segment_length": 16,
+        },
+        variants={
+            "causal": {"causal": True},
+            "overlapping": {"exclude_own_span": False},
+            "means": {"span_pool": "mean"},
+            "deep sets": {"span_pool": "deepset"},
+            "local only": {"use_summaries": False},
+            "relu, no bias": {"hidden_act": "relu", "attention_bias": False},
+            "tanh gelu, token types": {"hidden_act": "gelu_new", "type_vocab_size": 1},
+            "no positions": {"position_embedding_type": "none"},
+            "logsparse": {"pattern": "logsparse"},
+            "logsparse, causal": {"pattern": "logsparse", "causal": True, "span_pool": "deepset"},
+            "rowmajor": {"pattern": "axial_rowmajor"},
+            "rowmajor, causal": {"pattern": "axial_rowmajor", "causal": True},
+            "rowmajor, own keys": {"pattern": "axial_rowmajor", "row_summary": "none"},
+            "rowmajor, sums of keys": {
+                "pattern": "axial_rowmajor",
+                "row_summary": "wsum",
+                "exclude_own_span": False,
+            },
+            "rowmajor, projected keys": {"pattern": "axial_rowmajor", "row_summary": "wsum_proj"},
+            "vertical": {"pattern": "axial_vertical"},
+            "horizontal": {"pattern": "axial_horizontal", "exclude_own_span": False},
+            "mixture": {"pattern": "axial_mixture", "span_pool": "deepset"},
+            "mixture, causal": {"pattern": "axial_mixture", "causal": True},
+            "mixture, sums": {
+                "pattern": "axial_mixture",
+                "prefix_pool": "sum",
+                "exclude_own_span": False,
+            },
+        },
+    ),
 ]
 
 every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
