@@ -181,6 +181,13 @@ ROWS = [
                 "prefix_pool": "sum",
                 "exclude_own_span": False,
             },
+            "learnable": {"pattern": "learnable", "num_clusters": 5},
+            "learnable, causal": {
+                "pattern": "learnable",
+                "causal": True,
+                "num_clusters": 5,
+                "span_pool": "deepset",
+            },
         },
     ),
 ]

@@ -1,16 +1,59 @@
 """Attention of a Combiner: projections, the pattern, and one step of it with a cache."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import initialization as init
 
 from .cache_combiner import CombinerCacheLayer
 from .configuration_combiner import CombinerConfig
 from .ops_axial import axial_attention
 from .ops_fixed import fixed_attention
+from .ops_learnable import (
+    assign_clusters,
+    directions_of,
+    learnable_attention,
+    mean_directions,
+)
 from .ops_logsparse import logsparse_attention
 from .ops_rowmajor import row_attention, rowmajor_attention
 from .ops_spans import Projected
 from .packing import Pack
+
+
+class ClusterCentroids(nn.Module):
+    """Centroids of the clusters of every head, which follow the tokens of training batches.
+
+    A training step works with the centroids before it: `commit` takes over what the step before
+    has found. So computing a block again in the backward pass finds the same clusters.
+    """
+
+    def __init__(self, config: CombinerConfig):
+        super().__init__()
+        self.decay = config.cluster_decay
+        shape = config.num_attention_heads, config.num_clusters, config.head_size
+        self.register_buffer("centroids", torch.empty(shape))
+        self.register_buffer("next_centroids", torch.empty(shape))
+
+    def reset_parameters(self) -> None:
+        init.normal_(self.centroids)
+        init.copy_(self.next_centroids, self.centroids)
+
+    @torch.no_grad()
+    def commit(self) -> None:
+        self.centroids.copy_(self.next_centroids)
+
+    @torch.no_grad()
+    def forward(self, parts: Projected, pack: Pack) -> Tensor:
+        """The cluster `(T, H)` of each token."""
+        directions = directions_of(parts.query, parts.key)
+        clusters = assign_clusters(directions, self.centroids)
+        if self.training:
+            count = self.centroids.shape[1]
+            means, counts = mean_directions(directions, clusters, pack, count)
+            moved = self.centroids.lerp(means.to(self.centroids.dtype), 1 - self.decay)
+            self.next_centroids.copy_(torch.where((counts > 0)[..., None], moved, self.centroids))
+        return clusters
 
 
 class CombinerAttention(nn.Module):
@@ -30,6 +73,8 @@ class CombinerAttention(nn.Module):
         if self.has_deepset:
             self.span_query = nn.Linear(size, size, bias=False)
             self.span_key = nn.Linear(size, size, bias=False)
+        if config.pattern == "learnable":
+            self.routing = ClusterCentroids(config)
         self.projects_rows = (
             is_rowmajor and config.use_summaries and config.row_summary.endswith("proj")
         )
@@ -82,6 +127,17 @@ class CombinerAttention(nn.Module):
         if config.pattern in ("fixed", "axial_rowmajor"):
             return fixed_attention(
                 parts, pack, config.segment_length, **settings, **pooling, **overlap
+            )
+        if config.pattern == "learnable":
+            return learnable_attention(
+                parts,
+                self.routing(parts, pack),
+                pack,
+                config.num_clusters,
+                config.segment_length,
+                **settings,
+                **pooling,
+                **overlap,
             )
         return axial_attention(
             parts,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from .attention_combiner import CombinerAttention
+from .attention_combiner import ClusterCentroids, CombinerAttention
 from .cache_combiner import CombinerCache, CombinerCacheLayer
 from .configuration_combiner import CombinerConfig
 from .heads import (
@@ -78,6 +78,12 @@ class CombinerPreTrainedModel(MixerPreTrainedModel):
     config: CombinerConfig
     _no_split_modules = ["CombinerBlock"]
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if isinstance(module, ClusterCentroids):
+            module.reset_parameters()
+
 
 class CombinerModel(CombinerPreTrainedModel, MixerModel):
     """Combiner without a head; inputs and outputs are those of `MixerModel`, and
@@ -120,6 +126,9 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
         self, batches: tuple[SequenceBatch, ...], output_hidden_states: bool | None, extras: dict
     ) -> Encoded:
         cache = extras.pop("past_key_values", None)
+        if self.config.pattern == "learnable" and self.training:
+            for layer in self.layers:
+                layer.attention.routing.commit()
         if cache is None:
             return super()._encode(batches, output_hidden_states, extras)
         if not isinstance(cache, CombinerCache):

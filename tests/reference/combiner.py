@@ -128,3 +128,19 @@ def rowmajor_attention(q, k, summary_key, m, causal, strict) -> Tensor:
             line = line + weight * shares[j]
         out.append(line)
     return torch.stack(out)
+
+
+def cluster_plan(i, clusters, s, causal, strict, summaries=True):
+    """`clusters[j]` of every position; clusters of more than s members are divided."""
+    parts = []
+    for cluster in sorted(set(clusters)):
+        members = [j for j, other in enumerate(clusters) if other == cluster]
+        parts += [members[first : first + s] for first in range(0, len(members), s)]
+    direct, spans = [], []
+    for part in parts:
+        seen = [j for j in part if j <= i or not causal]
+        if i in part:
+            direct = seen
+        if summaries and seen and (i not in part or not strict):
+            spans.append(seen)
+    return direct, spans
