@@ -151,6 +151,7 @@ ROWS = [
             "intermediate_size": 16,
             "num_attention_heads": 2,
             "segment_length": 16,
+            "position_embedding_type": "none",
         },
         variants={
             "causal": {"causal": True},
@@ -160,7 +161,7 @@ ROWS = [
             "local only": {"use_summaries": False},
             "relu, no bias": {"hidden_act": "relu", "attention_bias": False},
             "tanh gelu, token types": {"hidden_act": "gelu_new", "type_vocab_size": 1},
-            "no positions": {"position_embedding_type": "none"},
+            "waves": {"position_embedding_type": "sinusoidal"},
             "logsparse": {"pattern": "logsparse"},
             "logsparse, causal": {"pattern": "logsparse", "causal": True, "span_pool": "deepset"},
             "rowmajor": {"pattern": "axial_rowmajor"},

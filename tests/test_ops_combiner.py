@@ -168,50 +168,40 @@ def test_rowmajor_equals_its_definition(causal, strict, layout):
     check(run(attend, rows, batch, layout), slow, rows, LENGTHS)
 
 
+def mix(pattern, q, k, v, pack, causal, strict=True, segment=SEGMENT):
+    """A pattern's output `(T, H, d)`; keys of rows are those of their tokens."""
+    parts, ways = Projected(q, k, v, q, k), {"causal": causal}
+    if pattern == "logsparse":
+        return logsparse_attention(parts, pack, **ways)
+    ways["exclude_own_span"] = strict
+    if pattern == "fixed":
+        return fixed_attention(parts, pack, segment, **ways)
+    if pattern == "axial_rowmajor":
+        found = row_attention(q, k, v, pack, segment)
+        return rowmajor_attention(parts, k, found, pack, segment, **ways)
+    ways["vertical"] = pattern != "axial_horizontal"
+    ways["horizontal"] = pattern != "axial_vertical"
+    return axial_attention(parts, pack, segment, **ways)
+
+
 def effective(pattern, lengths, causal, strict=True, layout=pack_ragged, segment=SEGMENT):
-    """The matrix `(n, n)` of the fast path for the first head of every sequence."""
-    width = max(lengths)
+    """Projections, and the matrix `(n, n)` of the fast path for the first head of every sequence.
+
+    The values are columns of the identity, some at a time.
+    """
     batch, rows = draw(lengths)
-    rows = [part.detach() for part in rows]
-    columns = torch.eye(width, dtype=torch.float64)[None, :, None].expand(
-        len(lengths), -1, HEADS, -1
-    )
-
-    def attend(parts, pack):
-        q, k, _, pooled_q, pooled_k, values = parts
-        # values are wide: channels beyond those of queries and keys would be padded
-        outs = []
-        for channels in values.split(WIDTH, 2):
-            short = WIDTH - channels.shape[2]
-            channels = torch.nn.functional.pad(channels, (0, short))
-            if pattern == "axial_rowmajor":
-                found = row_attention(q, k, channels, pack, segment)
-                parts = Projected(q, k, channels, q, k)
-                out = rowmajor_attention(
-                    parts, k, found, pack, segment, causal=causal, exclude_own_span=strict
-                )
-            elif pattern == "fixed":
-                parts = Projected(q, k, channels, q, k)
-                out = fixed_attention(parts, pack, segment, causal=causal, exclude_own_span=strict)
-            elif pattern == "logsparse":
-                out = logsparse_attention(Projected(q, k, channels, q, k), pack, causal=causal)
-            else:
-                out = axial_attention(
-                    Projected(q, k, channels, q, k),
-                    pack,
-                    segment,
-                    causal=causal,
-                    exclude_own_span=strict,
-                    vertical=pattern != "axial_horizontal",
-                    horizontal=pattern != "axial_vertical",
-                )
-            outs.append(out[..., : WIDTH - short])
-        return torch.cat(outs, 2)
-
+    q, k = (part.detach() for part in rows[:2])
     pack = layout([batch])
-    packed = [pack.gather(part.flatten(0, 1)) for part in (*rows, columns)]
-    out = pack.unpack(attend(packed, pack)).view(*batch.shape, HEADS, width)
-    return rows, [out[i, :n, 0, :n] for i, n in enumerate(lengths)]
+    query, key = (pack.gather(part.flatten(0, 1)) for part in (q, k))
+    columns = []
+    for first in range(0, max(lengths), WIDTH):
+        values = torch.eye(max(lengths) + WIDTH, dtype=torch.float64)[:-WIDTH]
+        values = values[:, first : first + WIDTH].expand(len(lengths), HEADS, -1, -1)
+        value = pack.gather(values.transpose(1, 2).flatten(0, 1))
+        out = pack.unpack(mix(pattern, query, key, value, pack, causal, strict, segment))
+        columns.append(out.view(*batch.shape, HEADS, WIDTH)[:, :, 0])
+    matrices = torch.cat(columns, 2)
+    return (q, k), [matrices[i, :n, :n] for i, n in enumerate(lengths)]
 
 
 PATTERNS = [
@@ -244,7 +234,7 @@ def test_segments_of_one_or_all_tokens_are_full_attention(pattern, causal, stric
     if not causal and not strict and segment == 9:
         # a summary of all tokens besides all tokens: what the released code has
         return
-    (q, k, *_), (matrix,) = effective(pattern, [9], causal, strict, segment=segment)
+    (q, k), (matrix,) = effective(pattern, [9], causal, strict, segment=segment)
     if pattern == "axial_mixture" and not causal and not strict:
         return
     scores = q[0, :, 0] @ k[0, :, 0].T
@@ -259,7 +249,7 @@ def test_segments_of_one_or_all_tokens_are_full_attention(pattern, causal, stric
 @pytest.mark.parametrize("length", [1, 2])
 @pytest.mark.parametrize("causal", [True, False])
 def test_logsparse_is_full_attention_for_two_tokens(length, causal):
-    (q, k, *_), (matrix,) = effective("logsparse", [length], causal)
+    (q, k), (matrix,) = effective("logsparse", [length], causal)
     scores = q[0, :, 0] @ k[0, :, 0].T
     if causal:
         scores = scores.masked_fill(
@@ -332,19 +322,8 @@ def test_no_pattern_makes_a_matrix_of_all_pairs(monkeypatch):
             largest = 0
             with Watch():
                 pack = pack_ragged([batch])
-                q, k, v, *_ = (pack.gather(part.flatten(0, 1)) for part in rows)
-                parts = Projected(q, k, v, q, k)
-                if pattern == "fixed":
-                    out = fixed_attention(parts, pack, segment, causal=causal)
-                elif pattern == "logsparse":
-                    out = logsparse_attention(parts, pack, causal=causal)
-                elif pattern == "axial_rowmajor":
-                    found = row_attention(q, k, v, pack, segment)
-                    out = rowmajor_attention(parts, k, found, pack, segment, causal=causal)
-                else:
-                    ways = {"vertical": "ver" in pattern or "mix" in pattern}
-                    ways["horizontal"] = "hor" in pattern or "mix" in pattern
-                    out = axial_attention(parts, pack, segment, causal=causal, **ways)
+                q, k, v = (pack.gather(part.flatten(0, 1)) for part in rows[:3])
+                out = mix(pattern, q, k, v, pack, causal, segment=segment)
                 out.sum().backward()
             # at most 2 (columns above, below) + 1 and 2 + 1 lines of 32 per token and head
             assert largest <= HEADS * length * 6 * segment < HEADS * length**2
@@ -356,24 +335,13 @@ def test_no_pattern_makes_a_matrix_of_all_pairs(monkeypatch):
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_company_does_not_matter(pattern, causal, lengths):
     _, together = effective(pattern, lengths, causal)
-    batch, rows = draw(lengths)
+    _, rows = draw(lengths)
     for number, length in enumerate(lengths):
         alone = Boundaries((1, length), torch.device("cpu"))
         q, k, v = (part[number : number + 1, :length].detach() for part in rows[:3])
         pack = pack_ragged([alone])
         q, k, v = (part.flatten(0, 1) for part in (q, k, v))
-        parts = Projected(q, k, v, q, k)
-        if pattern == "fixed":
-            out = fixed_attention(parts, pack, SEGMENT, causal=causal)
-        elif pattern == "logsparse":
-            out = logsparse_attention(parts, pack, causal=causal)
-        elif pattern == "axial_rowmajor":
-            found = row_attention(q, k, v, pack, SEGMENT)
-            out = rowmajor_attention(parts, k, found, pack, SEGMENT, causal=causal)
-        else:
-            ways = {"vertical": "ver" in pattern or "mix" in pattern}
-            ways["horizontal"] = "hor" in pattern or "mix" in pattern
-            out = axial_attention(parts, pack, SEGMENT, causal=causal, **ways)
+        out = mix(pattern, q, k, v, pack, causal)
         torch.testing.assert_close(out[:, 0], together[number] @ v[:, 0])
 
 

@@ -96,6 +96,8 @@ class CombinerAttention(nn.Module):
             out = cache.extend(parts, hidden, pack, self.row_keys)
         else:
             out = self.mix(parts, hidden, pack, cache)
+        if self.has_deepset:
+            out = with_gradients(out, parts.pooled_query, parts.pooled_key)
         return self.o_proj(out.flatten(1))
 
     def project(self, hidden: Tensor) -> Projected:
@@ -167,7 +169,8 @@ class CombinerAttention(nn.Module):
         keys = self.row_keys(hidden, key, found, weighted)
         if cache is not None:
             cache.fill(parts, hidden, pack, keys, found)
-        return rowmajor_attention(parts, keys, found, pack, segment, **settings)
+        out = rowmajor_attention(parts, keys, found, pack, segment, **settings)
+        return with_gradients(out, keys) if self.projects_rows else out
 
     def row_keys(
         self, hidden: Tensor, key: Tensor, found: Tensor, weighted: Tensor | None
@@ -182,3 +185,13 @@ class CombinerAttention(nn.Module):
         source = found if weighted is None else weighted
         inner = hidden + self.row_dropout(self.row_output(source.flatten(-2)))
         return self.row_key(self.row_norm(inner)).unflatten(-1, (-1, self.config.head_size))
+
+
+def with_gradients(out: Tensor, *others: Tensor) -> Tensor:
+    """`out`, with a gradient of 0 for what sequences of one segment do not use.
+
+    All processes of a distributed run must have gradients of the same weights.
+    """
+    if not torch.is_grad_enabled():
+        return out
+    return out + sum(0 * other[:1].sum() for other in others)

@@ -80,7 +80,7 @@ def learnable_attention(
     use_summaries: bool = True,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attention `(T, H, d)` of all sequences of a pack, given the cluster `(T, H)` of each token."""
+    """Attention `(T, H, d)` of the sequences of a pack, given each token's cluster `(T, H)`."""
     grid = grid_of(pack, None)
     spread = parts.map(grid.spread)
     outputs = []

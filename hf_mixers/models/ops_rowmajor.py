@@ -46,9 +46,9 @@ def rowmajor_attention(
     exclude_own_span: bool = True,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attention `(T, H, d)`; the summaries `(T, H, d)` of a row for its columns stand at its tokens.
+    """Attention `(T, H, d)`, given the summaries `(T, H, d)` of rows for columns.
 
-    A summary is that of the token's row for the token's column.
+    At each token stands the summary of its row for its column.
     """
     grid = grid_of(pack, segment)
     spread = [grid.spread(part) for part in parts[:3]]

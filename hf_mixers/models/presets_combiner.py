@@ -34,7 +34,7 @@ _TEXT = {
     "initializer_range": 0.02,
     "tie_word_embeddings": True,
 }
-# vocabulary, longest sequence, classes, width, of the MLPs, heads, blocks: the defaults of the arena
+# vocabulary, longest, classes, width, of the MLPs, heads, blocks: the defaults of the arena
 _ARENA = {
     "listops": (32, 2048, 10, 512, 2048, 8, 6),
     "text": (512, 4096, 2, 256, 1024, 4, 4),

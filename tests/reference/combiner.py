@@ -1,4 +1,4 @@
-"""Combiner from its definition: one sequence, one head, the attention of every token to every other.
+"""Combiner from its definition: one sequence, one head, attention as a matrix of all pairs.
 
 `plan(...)` lists what position i attends to directly and the spans that it attends to through
 summaries; `effective_attention` makes of that the matrix `(n, n)` whose product with the values is
