@@ -104,16 +104,28 @@ class CausalLMHead(MixerHead, GenerationMixin):
         return False
 
     def prepare_inputs_for_generation(
-        self, input_ids, next_sequence_length=None, past_key_values=None, use_cache=None, **kwargs
-    ):
-        if use_cache and past_key_values is None:
-            past_key_values = self.make_cache()
+        self,
+        input_ids: Tensor,
+        next_sequence_length: int | None = None,
+        past_key_values=None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> dict:
+        if past_key_values is None:
+            past_key_values = self.make_cache() if use_cache else None
             # either nothing has been read yet, or all is read again
             next_sequence_length = None
+        if past_key_values is None and inputs_embeds is not None:
+            raise ValueError(
+                "inputs_embeds need a cache to generate from: every step would read them again, "
+                "with the ids of new tokens."
+            )
         return super().prepare_inputs_for_generation(
             input_ids,
             next_sequence_length=next_sequence_length,
             past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
             **kwargs,
         )
 
