@@ -170,7 +170,7 @@ def test_generation_goes_on_from_a_cache_and_from_embeddings():
     answer = model.generate(inputs_embeds=embedded, max_new_tokens=8, do_sample=False)
     assert torch.equal(answer, plain[:, 6:])
     with pytest.raises(ValueError, match="inputs_embeds need a cache"):
-        model.generate(inputs_embeds=embedded, max_new_tokens=8, use_cache=False)
+        build(pattern="axial_vertical").generate(inputs_embeds=embedded, max_new_tokens=8)
 
 
 def test_patterns_without_a_cache_say_so_once(caplog):
