@@ -385,3 +385,12 @@ def test_a_summary_that_sees_the_future_fails_these_tests(monkeypatch):
     monkeypatch.setattr(ops_fixed, "_mask", leaking)
     with pytest.raises(AssertionError):
         test_every_token_reaches_all_others_and_shares_sum_to_one("fixed", True, True, pack_ragged)
+
+
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_rows_may_be_computed_some_at_a_time(chunk, monkeypatch):
+    from hf_mixers.models import ops_cross
+
+    monkeypatch.setattr(ops_cross, "CHUNK", chunk)
+    test_rowmajor_equals_its_definition(False, True, pack_ragged)
+    test_patterns_equal_their_definition("axial_mixture", True, True, pack_ragged, "max")
