@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .ops_grid import Grid, GridBlock, grid_of
-from .ops_spans import Projected, attend, summarise
+from .ops_spans import Projected, Summary, attend, masked_softmax, summarise
 from .packing import Pack
 
 
@@ -63,10 +63,14 @@ def _attend_block(
     has_summaries: bool,
     dropout: float,
 ) -> Tensor:
-    query, key, value = (part.flatten(0, 1) for part in parts[:3])
+    summary = None
     if has_summaries:
         members = None if present is None else present[:, :, None]
         summary = summarise(parts, members, span_pool, dropout)
+    if torch.compiler.is_exporting():
+        return _attend_exported(parts, summary, mask, dropout)
+    query, key, value = (part.flatten(0, 1) for part in parts[:3])
+    if summary is not None:
         keys, values = (
             # every row of a sequence sees the summaries of all its rows: (B R, H, R, d)
             part.transpose(1, 2)[:, None].expand(-1, block.rows, -1, -1, -1).flatten(0, 1)
@@ -74,10 +78,34 @@ def _attend_block(
         )
         key, value = torch.cat([key, keys.to(key.dtype)], 2), torch.cat([value, values], 2)
     if mask is not None:
-        mask = mask.to(query.dtype)
+        mask = mask.expand(block.count, -1, -1, -1).flatten(0, 1)[:, None].to(query.dtype)
     elif causal:
         return _unflatten(_attend_causal(query, key, value, dropout), block)
     return _unflatten(attend(query, key, value, mask, dropout), block)
+
+
+def _attend_exported(
+    parts: Projected, summary: Summary | None, mask: Tensor | None, dropout: float
+) -> Tensor:
+    """The same without joining dimensions, about which exporters ask too much."""
+    # (B, H, R, w, d): exporters can tell that heads divide a product of heads and rows
+    query, key, value = (part.transpose(1, 2) for part in parts[:3])
+    scores = query @ key.transpose(3, 4)
+    if summary is not None:
+        # the same for every row
+        keys, values = (
+            part.transpose(1, 2)[:, :, None].expand(-1, -1, query.shape[2], -1, -1)
+            for part in summary
+        )
+        scores = torch.cat([scores, query @ keys.transpose(3, 4)], 4)
+    if mask is not None:
+        scores = scores + mask[:, None].to(scores.dtype)
+    shares = masked_softmax(scores, None, dropout).to(value.dtype)
+    width = key.shape[3]
+    out = shares[..., :width] @ value
+    if summary is not None:
+        out = out + shares[..., width:] @ values
+    return out.permute(0, 2, 3, 1, 4)
 
 
 def _has_summaries(block: GridBlock, use_summaries: bool, causal: bool, exclude_own: bool) -> bool:
@@ -100,7 +128,7 @@ def _unflatten(out: Tensor, block: GridBlock) -> Tensor:
 def _masks(
     pack: Pack, grid: Grid, segment: int, causal: bool, exclude_own: bool, use_summaries: bool
 ) -> list[Tensor | None]:
-    """What each block's queries see, as a bias `(B R, 1, w, w + R)`, worked out once per pack."""
+    """What queries of blocks see, as a bias `(B or 1, R, w, w + R)`, worked out once per pack."""
     note = ("fixed", segment, causal, exclude_own, use_summaries)
     if note not in pack.notes:
         pack.notes[note] = [
@@ -118,7 +146,7 @@ def _mask(
     use_summaries: bool,
     device: torch.device,
 ) -> Tensor | None:
-    count, rows, width, _ = block
+    _, rows, width, _ = block
     has_summaries = _has_summaries(block, use_summaries, causal, exclude_own)
     is_exported = torch.compiler.is_exporting()
     if present is None and not has_summaries and not (causal and is_exported):
@@ -142,5 +170,4 @@ def _mask(
             others = others & present.any(2)[:, None, None]
             seen = seen.expand(others.shape[0], -1, -1, -1)
         seen = torch.cat([seen, others], 3)
-    bias = torch.zeros(seen.shape, device=device).masked_fill_(~seen, -torch.inf)
-    return bias.expand(count, -1, -1, -1).flatten(0, 1)[:, None]
+    return torch.zeros(seen.shape, device=device).masked_fill_(~seen, -torch.inf)

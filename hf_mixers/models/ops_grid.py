@@ -42,14 +42,20 @@ class Grid:
     slot: Tensor  # (T,) the slot of each row
     is_same: bool  # slots are the rows of the pack, in their order
     is_static: bool
+    # static packs: for every block its part of `source` as `(count, rows, width)`, of `present`,
+    # and where its rows of the pack are in it; exporters cannot divide a dimension
+    places: tuple[tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]], ...] = ()
 
     def spread(self, rows: Tensor) -> list[Tensor]:
         """Rows `(T, ...)` -> one `(count, rows, width, ...)` per block, 0 without a token."""
         if self.is_same:
             return self.split(rows)
         if self.is_static:
-            there = self.present.view(-1, *[1] * (rows.dim() - 1))
-            return self.split(torch.where(there, rows.index_select(0, self.source), 0))
+            ones = [1] * (rows.dim() - 1)
+            return [
+                torch.where(present.view(*present.shape, *ones), rows[source], 0)
+                for source, present, _ in self.places
+            ]
         return self.split(_Spread.apply(rows, self))
 
     def spread_nearest(self, rows: Tensor) -> list[Tensor]:
@@ -66,17 +72,21 @@ class Grid:
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """One `(count, rows, width, ...)` per block -> rows `(T, ...)`."""
+        if self.is_static:
+            found = [part[home] for part, (*_, home) in zip(parts, self.places, strict=True)]
+            return torch.cat(found) if len(found) > 1 else found[0]
         parts = [part.flatten(0, 2) for part in parts]
         slots = torch.cat(parts) if len(parts) > 1 else parts[0]
         if self.is_same:
             return slots
-        if self.is_static:
-            return slots.index_select(0, self.slot)
         return _Join.apply(slots, self)
 
     def presence(self) -> list[Tensor | None]:
         """Slots that hold a token, `(count, rows, width)` per block; None where all do."""
-        parts = self.split(self.present)
+        if self.is_static:
+            parts = [present for _, present, _ in self.places]
+        else:
+            parts = self.split(self.present)
         return [
             None if block.is_full else part for part, block in zip(parts, self.blocks, strict=True)
         ]
@@ -143,7 +153,32 @@ def _make_grid(pack: Pack, segment: int | None) -> Grid:
     source = (starts + position).clamp(max=pack.num_rows - 1)
     nearest = starts + torch.minimum(position, (lengths - 1).clamp(min=0))
     is_same = not pack.is_static and all(block.is_full for block in blocks)
-    return Grid(tuple(blocks), source, nearest, position < lengths, slot, is_same, pack.is_static)
+    places = _places(pack, blocks) if pack.is_static else ()
+    return Grid(
+        tuple(blocks), source, nearest, position < lengths, slot, is_same, pack.is_static, places
+    )
+
+
+def _places(pack: Pack, blocks: Sequence[GridBlock]) -> tuple:
+    """What the blocks of a static pack hold, without dividing a dimension."""
+    found = []
+    first = first_row = 0
+    for block, (count, longest, is_laid_out) in zip(blocks, pack.rectangles, strict=True):
+        device = pack.lengths.device
+        sequence = torch.arange(count, device=device)[:, None, None] + first
+        number = torch.arange(block.rows, device=device)[:, None]
+        position = number * block.width + torch.arange(block.width, device=device)
+        source = (pack.starts[sequence] + position).clamp(max=pack.num_rows - 1)
+        present = position < pack.lengths[sequence]
+        # a rectangle that is not laid out is all of a flat batch
+        num_rows = count * longest if is_laid_out else pack.num_rows - first_row
+        rows = slice(None) if len(blocks) == 1 else slice(first_row, first_row + num_rows)
+        # padding of a static pack may lie beyond the slots of its sequence
+        place = pack.position[rows].clamp(max=block.rows * block.width - 1)
+        home = pack.sequence[rows] - first, place // block.width, place % block.width
+        found.append((source, present, home))
+        first, first_row = first + count, first_row + num_rows
+    return tuple(found)
 
 
 def _find_blocks(pack: Pack, segment: int | None) -> list[GridBlock]:
@@ -151,8 +186,9 @@ def _find_blocks(pack: Pack, segment: int | None) -> list[GridBlock]:
         blocks = []
         for count, longest, is_laid_out in pack.rectangles:
             if segment is not None and torch.compiler.is_exporting():
-                # exporters ask too much about a number of rows that depends on the length
-                blocks.append(GridBlock(count, longest // segment + 1, segment, is_full=False))
+                # exporters ask too much about a number of rows that depends on the length, and may
+                # be 1
+                blocks.append(GridBlock(count, longest // segment + 2, segment, is_full=False))
                 continue
             rows, width = _shape(longest, segment)
             is_full = is_laid_out and pack.valid is None and rows * width == longest
