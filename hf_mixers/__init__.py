@@ -3,6 +3,8 @@
 Importing this package registers its models and tokenizers with the Auto classes of transformers.
 """
 
+from typing import TYPE_CHECKING
+
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
@@ -12,6 +14,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from . import _moved
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
@@ -55,7 +58,12 @@ from .models.tokenization_dna import DnaTokenizer
 from .models.tokenization_genome import GenomeTokenizer
 from .publish import push_with_code, save_with_code
 
+if TYPE_CHECKING:
+    from .training import MixerTrainer, MixerTrainingArguments
+
 __version__ = "0.1.0"
+
+_moved.install()
 
 register_family(
     Family(
@@ -129,6 +137,8 @@ __all__ = [
     "DnaTokenizer",
     "Family",
     "GenomeTokenizer",
+    "MixerTrainer",
+    "MixerTrainingArguments",
     "MrsFormerConfig",
     "MrsFormerForImageClassification",
     "MrsFormerForMaskedLM",
@@ -148,3 +158,12 @@ __all__ = [
     "reverse_complement",
     "save_with_code",
 ]
+
+
+def __getattr__(name: str):
+    # the Trainer imports much that a model does not need
+    if name in ("MixerTrainer", "MixerTrainingArguments"):
+        from . import training
+
+        return getattr(training, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
