@@ -14,7 +14,8 @@ NEEDS_FILES = "from_original"
 
 
 def python_blocks():
-    for path in [ROOT / "README.md", *sorted((ROOT / "model_cards").glob("*.md"))]:
+    pages = [*(ROOT / "model_cards").glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for path in [ROOT / "README.md", *sorted(pages)]:
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.S)):
             if NEEDS_FILES not in code:
                 yield pytest.param(code, id=f"{path.name}-{number}")
