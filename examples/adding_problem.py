@@ -19,7 +19,7 @@ from functools import partial
 
 from transformers import AutoModelForSequenceClassification, HfArgumentParser
 
-from hf_mixers.data import adding_problem
+from hf_mixers.tasks import adding_problem
 from hf_mixers.goals import Amount
 from hf_mixers.processes import begin_run, run_as_script
 from hf_mixers.runs import RunArguments, parse_settings

@@ -22,7 +22,7 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
-from hf_mixers.data import fixed_adding_problem, temporal_order
+from hf_mixers.tasks import fixed_adding_problem, temporal_order
 from hf_mixers.goals import Amount, Classes, Goal
 from hf_mixers.processes import begin_run, run_as_script
 from hf_mixers.runs import RunArguments, parse_settings

@@ -8,10 +8,10 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from .data.collators import FlatCollator
-from .data.synthetic import SyntheticTask
 from .goals import Goal
 from .runs import RunArguments
 from .supervised import judge_model, train_model
+from .tasks.synthetic import SyntheticTask
 
 
 @dataclass

@@ -1,5 +1,7 @@
 """Data: sequences, splits, batches."""
 
+import warnings
+
 from .augment import StrandCollator, TokenDropoutCollator
 from .batching import TokenBudgetBatchSampler
 from .classes import balanced_class_weights, describe_classes, format_classes
@@ -19,7 +21,6 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
-from .synthetic import adding_problem, fixed_adding_problem, temporal_order
 from .tables import TableEncoder, load_table
 from .time_series import (
     SeriesScaler,
@@ -41,7 +42,6 @@ __all__ = [
     "TableEncoder",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
-    "adding_problem",
     "balanced_class_weights",
     "cut_sequences",
     "describe_classes",
@@ -49,7 +49,6 @@ __all__ = [
     "filter_lengths",
     "filter_letters",
     "fix_lengths",
-    "fixed_adding_problem",
     "format_classes",
     "load_aeon_series",
     "load_embedded",
@@ -66,6 +65,20 @@ __all__ = [
     "split_by_group",
     "split_stratified",
     "subset_stratified",
-    "temporal_order",
     "tokenize_sequences",
 ]
+
+_MOVED_TO_TASKS = ("adding_problem", "fixed_adding_problem", "temporal_order")
+
+
+def __getattr__(name: str):
+    if name not in _MOVED_TO_TASKS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .. import tasks
+
+    warnings.warn(
+        f"hf_mixers.data.{name} is deprecated: import it from hf_mixers.tasks.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return getattr(tasks, name)

@@ -1,9 +1,11 @@
 """Synthetic tasks follow their published definitions."""
 
+import importlib
+
 import numpy as np
 import pytest
 
-from hf_mixers.data.synthetic import (
+from hf_mixers.tasks.synthetic import (
     ADDING_CAPS,
     adding_problem,
     fixed_adding_problem,
@@ -92,3 +94,18 @@ def test_impossible_settings_are_refused():
             task(5, 1)
     with pytest.raises(IndexError, match="has 5 examples, got index 5"):
         adding_problem(5, 200)[5]
+
+
+@pytest.mark.parametrize("name", ["adding_problem", "fixed_adding_problem", "temporal_order"])
+def test_the_former_import_path_works_with_a_warning(name):
+    import hf_mixers.data
+    import hf_mixers.tasks
+
+    with pytest.warns(DeprecationWarning, match=f"hf_mixers.data.{name} is deprecated"):
+        assert getattr(hf_mixers.data, name) is getattr(hf_mixers.tasks, name)
+    former = importlib.import_module("hf_mixers.data.synthetic")
+    with pytest.warns(DeprecationWarning, match=f"hf_mixers.data.synthetic.{name} is deprecated"):
+        assert getattr(former, name) is getattr(hf_mixers.tasks, name)
+    for module in (hf_mixers.data, former):
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            module.nothing  # noqa: B018  (the look-up is the test)
