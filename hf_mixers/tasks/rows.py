@@ -56,13 +56,14 @@ class TaskRows(Dataset):
 
     def find_lengths(self, rows: np.ndarray) -> np.ndarray:
         """Lengths of the given rows of the source."""
-        return np.array([_count_tokens(self.read(int(row))) for row in rows])
+        return np.array([count_tokens(self.read(int(row))) for row in rows])
 
     def find_labels(self, rows: np.ndarray) -> np.ndarray:
         """Labels of the given rows of the source."""
         return np.array([self.read(int(row))["labels"] for row in rows])
 
 
-def _count_tokens(example: dict[str, Any]) -> int:
+def count_tokens(example: dict[str, Any]) -> int:
+    """Tokens of an example; of a pair, both sequences together."""
     names = ("input_ids", "input_values", "input_ids_2", "input_values_2")
     return sum(len(example[name]) for name in names if name in example)

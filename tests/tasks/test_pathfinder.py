@@ -27,7 +27,7 @@ def fill_contour(scene, number):
         (32, "easy", 40),
         (32, "intermediate", 40),
         (32, "hard", 60),
-        (64, "hard", 4),
+        (64, "intermediate", 6),
         (128, "easy", 4),
     ],
 )
@@ -47,7 +47,7 @@ def test_labels_agree_with_a_flood_fill(resolution, difficulty, count):
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_contours_have_their_number_of_dashes_apart_from_each_other(difficulty):
-    data = pathfinder(12, 128, difficulty, seed=3)
+    data = pathfinder(4, 128, difficulty, seed=3)
     for index in range(len(data)):
         scene = data.draw(index)
         for contour in scene.contours:
