@@ -1,7 +1,6 @@
-"""Data: sequences, splits, batches."""
+"""Data: sequences from files, labels, splits, windows, batches."""
 
-import warnings
-
+from .._moved import moved_names
 from .augment import StrandCollator, TokenDropoutCollator
 from .batching import TokenBudgetBatchSampler
 from .classes import balanced_class_weights, describe_classes, format_classes
@@ -11,7 +10,6 @@ from .encode import fix_lengths, tokenize_sequences
 from .filters import filter_lengths, filter_letters
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .genomes import record_names
-from .images import PixelScaler, load_images, make_image_parts
 from .pieces import cut_sequences
 from .sequences import load_sequences
 from .splits import (
@@ -21,13 +19,6 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
-from .tables import TableEncoder, load_table
-from .time_series import (
-    SeriesScaler,
-    load_aeon_series,
-    load_time_series,
-    make_series_parts,
-)
 from .windows import GenomeWindows
 
 __all__ = [
@@ -36,10 +27,7 @@ __all__ = [
     "GenomeWindows",
     "MaskedLMCollator",
     "PaddedCollator",
-    "PixelScaler",
-    "SeriesScaler",
     "StrandCollator",
-    "TableEncoder",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
     "balanced_class_weights",
@@ -50,16 +38,10 @@ __all__ = [
     "filter_letters",
     "fix_lengths",
     "format_classes",
-    "load_aeon_series",
     "load_embedded",
     "load_embedded_series",
     "load_genbank_task",
-    "load_images",
     "load_sequences",
-    "load_table",
-    "load_time_series",
-    "make_image_parts",
-    "make_series_parts",
     "record_names",
     "split_by_column",
     "split_by_group",
@@ -68,17 +50,21 @@ __all__ = [
     "tokenize_sequences",
 ]
 
-_MOVED_TO_TASKS = ("adding_problem", "fixed_adding_problem", "temporal_order")
-
-
-def __getattr__(name: str):
-    if name not in _MOVED_TO_TASKS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .. import tasks
-
-    warnings.warn(
-        f"hf_mixers.data.{name} is deprecated: import it from hf_mixers.tasks.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return getattr(tasks, name)
+# names of the first release
+__getattr__ = moved_names(
+    __name__,
+    {
+        "hf_mixers.data.other": [
+            "PixelScaler",
+            "SeriesScaler",
+            "TableEncoder",
+            "load_aeon_series",
+            "load_images",
+            "load_table",
+            "load_time_series",
+            "make_image_parts",
+            "make_series_parts",
+        ],
+        "hf_mixers.tasks": ["adding_problem", "fixed_adding_problem", "temporal_order"],
+    },
+)

@@ -3,7 +3,7 @@
 Each pair may name a task, such as a tissue, which a pair model with `num_tasks` answers for.
 """
 
-import gzip
+import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from datasets import Dataset, DatasetDict
 from transformers.utils import logging
 
 from ..data.genomes import open_fasta
+from ..data.records import open_plain_or_gzip
 from ..data.splits import PART_NAMES, draw_validation, split_by_column, split_stratified
 from ..models.tokenization_dna import DnaTokenizer
 from .batches import Padding
@@ -279,11 +280,10 @@ def _check_alleles(pairs: VariantPairs, mismatches: str, part: str, notes: list[
 
 def _read_vcf(file: Path, label: str, task_column: str) -> DatasetDict:
     """Variants of a VCF with a label in INFO, one row per alternate allele."""
-    opened = gzip.open(file, "rt") if file.name.endswith(".gz") else open(file, encoding="utf-8")
     rows: dict[str, list] = {name: [] for name in ("chrom", "pos", "ref", "alt", label)}
     tasks, splits = [], []
-    with opened as lines:
-        for number, line in enumerate(lines, start=1):
+    with open_plain_or_gzip(os.fspath(file)) as lines:
+        for number, line in enumerate(io.TextIOWrapper(lines, "utf-8"), start=1):
             if line.startswith("#") or not line.strip():
                 continue
             fields = line.rstrip("\r\n").split("\t")

@@ -47,7 +47,7 @@ def load(
 
     Args:
         path: The folder `cifar-10-batches-py` (or one that has it), or images that
-            `hf_mixers.data.load_images` reads.
+            `hf_mixers.data.other.load_images` reads.
         pixels: `ids` gives 256 shades; `values` gives them with mean 0 and deviation 1, by the
             published mean and deviation of CIFAR-10, or those of the training part for others.
         padding: See `TaskCollator`.
@@ -92,7 +92,7 @@ def load(
 
 
 def _read_images(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
-    from ...data import load_images
+    from ...data.other import load_images
 
     try:
         found = load_images(folder)

@@ -84,11 +84,10 @@ def load(
         for collected, new in zip((files, labels, groups), found[:3], strict=True):
             collected.extend(new)
     rows = PixelFiles(files, np.array(labels), pixels, resolution)
-    parts = {
-        part: rows.select(chosen) for part, chosen in _split(len(files), groups, split).items()
-    }
-    for part, chosen in parts.items():
-        if len(chosen) == 0:
+    chosen = _split(len(files), groups, split)
+    parts = {part: rows.select(numbers) for part, numbers in chosen.items()}
+    for part, found in parts.items():
+        if len(found) == 0:
             raise ValueError(f"The part {part} is empty: {len(files)} images were found.")
     return describe(name, parts, notes=notes)
 
@@ -136,7 +135,8 @@ def _check_stored(stored: dict, pixels: PixelMode, resolution: int) -> dict:
     if content not in example or len(example[content]) != resolution**2:
         names = {name: len(value) for name, value in example.items() if np.ndim(value)}
         raise ValueError(
-            f"The folder holds {names}: pixels={pixels!r} at resolution {resolution} were asked for."
+            f"The folder holds {names}: pixels={pixels!r} at resolution {resolution} were asked"
+            " for."
         )
     return stored
 

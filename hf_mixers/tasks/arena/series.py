@@ -47,12 +47,12 @@ def load(
     """Series with every channel at mean 0 and deviation 1 of the training part.
 
     Args:
-        path: A folder with the two `.ts` files, or what else `hf_mixers.data.load_time_series`
-            reads.
+        path: A folder with the two `.ts` files, or what else `load_time_series` of
+            `hf_mixers.data.other` reads.
         set_name: Which set, where there are several.
         validation_fraction, data_seed, padding, reference_validation: As for IMDb.
     """
-    from ...data import SeriesScaler, load_time_series
+    from ...data.other import SeriesScaler, load_time_series
 
     folder = find_path(path, _WHERE)
     try:
