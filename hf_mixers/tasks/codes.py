@@ -182,8 +182,8 @@ class SymbolCode:
     def __init__(
         self, vocabulary: ListOpsVocabulary = "hf_mixers", counts: Mapping[str, int] | None = None
     ):
-        # the published loaders write X for the closing bracket, which decides its place
-        ordered = sorted(SYMBOLS, key=lambda symbol: "X" if symbol == "]" else symbol)
+        # by their text, the closing bracket last: the published loaders write X for it
+        ordered = [*sorted(SYMBOLS[:-1]), SYMBOLS[-1]]
         tokenizer = eos_id = None
         if vocabulary == "hf_mixers":
             tokenizer = listops_tokenizer()

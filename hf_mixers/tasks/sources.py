@@ -154,9 +154,7 @@ def complete_parts(
         notes.append("The validation part is the test part, as in the published code.")
     elif "validation" not in parts:
         parts = draw_validation(parts, fraction, seed, label_column)
-        notes.append(
-            f"The validation part is {fraction:.0%} of the training part, drawn at random."
-        )
+        notes.append(f"The validation part is {fraction:.0%} of train, drawn at random.")
     return DatasetDict({part: parts[part] for part in PARTS}), notes
 
 
