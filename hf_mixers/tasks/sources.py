@@ -1,5 +1,6 @@
 """Where examples of tasks lie: lines of files, tables in parts, texts in folders."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,13 +9,13 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 from transformers.utils import logging
 
-from ..data.splits import PART_NAMES, draw_validation, split_by_column
+from ..data.parts import SplitOptions, make_parts
+from ..data.splits import PART_NAMES, PARTS, split_by_column
 
 logger = logging.get_logger(__name__)
 
 _CHUNK = 1 << 24
 _TABLES = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json"}
-PARTS = ("train", "validation", "test")
 
 
 class LineFile(Sequence):
@@ -143,9 +144,18 @@ def find_column(rows: Dataset, names: Sequence[str], path: Path) -> str:
 
 
 def complete_parts(
-    parts: DatasetDict, label_column: str, *, reference_validation: bool, fraction: float, seed: int
+    parts: DatasetDict,
+    label_column: str,
+    *,
+    reference_validation: bool,
+    fraction: float,
+    seed: int,
+    text_column: str | None = None,
 ) -> tuple[DatasetDict, list[str]]:
-    """Parts with `test` and `validation`, and a note on where these come from."""
+    """Parts with `test` and `validation`, and a note on where these come from.
+
+    Published parts stay as they are; where a validation part is drawn, identical texts go together.
+    """
     notes = []
     if "test" not in parts:
         raise ValueError(f"There is no part test: {', '.join(parts)} are there.")
@@ -153,9 +163,28 @@ def complete_parts(
         parts = DatasetDict({**parts, "validation": parts["test"]})
         notes.append("The validation part is the test part, as in the published code.")
     elif "validation" not in parts:
-        parts = draw_validation(parts, fraction, seed, label_column)
+        drawn = draw_validation(parts["train"], label_column, fraction, seed, text_column)
+        parts = DatasetDict({**parts, **drawn})
         notes.append(f"The validation part is {fraction:.0%} of train, drawn at random.")
     return DatasetDict({part: parts[part] for part in PARTS}), notes
+
+
+def draw_validation(
+    rows: Dataset, label_column: str, fraction: float, seed: int, text_column: str | None = None
+) -> dict[str, Dataset]:
+    """Rows in parts `train` and `validation`."""
+    stand_in = {"label": rows.with_format(None)[label_column][:], "row": range(len(rows))}
+    # one row of another part, with a text that is nowhere else, so that no test part is drawn
+    other: dict[str, list] = {"label": stand_in["label"][:1], "row": [-1]}
+    if text_column is not None:
+        texts = ColumnTexts(rows, text_column)
+        stand_in["sequence"] = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        other["sequence"] = ["none"]
+    options = SplitOptions(validation_fraction=fraction, split_seed=seed, allow_conflicts=True)
+    parts = make_parts(
+        DatasetDict(train=Dataset.from_dict(stand_in), test=Dataset.from_dict(other)), options
+    )
+    return {part: rows.select(parts[part]["row"][:]) for part in ("train", "validation")}
 
 
 def name_labels(rows: Dataset, column: str) -> tuple[str, ...]:

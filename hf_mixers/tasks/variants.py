@@ -16,11 +16,11 @@ from transformers.utils import logging
 
 from ..data.genomes import open_fasta
 from ..data.records import open_plain_or_gzip
-from ..data.splits import PART_NAMES, draw_validation, split_by_column, split_stratified
+from ..data.splits import PART_NAMES, split_by_column, split_stratified
 from ..models.tokenization_dna import DnaTokenizer
 from .batches import Padding
 from .rows import TaskRows
-from .sources import PARTS, find_column, find_path, read_tables
+from .sources import PARTS, draw_validation, find_column, find_path, read_tables
 from .task import Task, TaskKind
 
 logger = logging.get_logger(__name__)
@@ -219,7 +219,9 @@ def _complete(tables: DatasetDict, label: str, fraction: float, seed: int) -> Da
         return split_stratified(tables["train"], shares, seed, label)
     if "test" not in tables:
         raise ValueError(f"There is no part test: {', '.join(tables)} are there.")
-    return draw_validation(tables, fraction, seed, label)
+    if "validation" in tables:
+        return tables
+    return DatasetDict({**tables, **draw_validation(tables["train"], label, fraction, seed)})
 
 
 def _name_tasks(tables: DatasetDict, column: str) -> list | None:

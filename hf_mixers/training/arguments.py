@@ -17,3 +17,9 @@ class MixerTrainingArguments(TrainingArguments):
         default=65536,
         metadata={"help": "Most tokens in an evaluation batch of one process; none: batch sizes."},
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        # without an accelerator there is nothing to pin memory for, and torch warns
+        if self.device.type == "cpu":
+            self.dataloader_pin_memory = False

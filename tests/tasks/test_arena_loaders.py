@@ -219,6 +219,23 @@ def test_text_from_one_table_with_a_column_of_parts(tmp_path):
     assert not task.notes
 
 
+def test_identical_texts_stay_in_one_part_where_parts_are_drawn(tmp_path):
+    from datasets import Dataset
+
+    texts = [f"review {number // 5}" for number in range(100)]
+    for part in ("train", "test"):
+        rows = {"text": texts, "label": [number % 2 for number in range(100)]}
+        Dataset.from_dict(rows).to_parquet(str(tmp_path / f"{part}.parquet"))
+    task = load_arena_task("text", tmp_path, validation_fraction=0.3)
+    assert sum(sizes(task)[:2]) == 100
+    found = [
+        {task.parts[part][index]["input_ids"].tobytes() for index in range(len(task.parts[part]))}
+        for part in PARTS[:2]
+    ]
+    assert not found[0] & found[1]
+    assert len(found[1]) > 3
+
+
 # --- retrieval ---
 
 

@@ -92,6 +92,7 @@ def load(
     tables = _read(folder)
     label = find_column(tables["train"], ("label", "labels", "class"), folder)
     names = name_labels(tables["train"], label)
+    text = find_column(tables["train"], ("text", "content"), folder)
     if list(tables) == ["train"]:
         tables = _split(tables["train"], label, split, data_seed)
     tables, notes = complete_parts(
@@ -100,8 +101,8 @@ def load(
         reference_validation=reference_validation,
         fraction=validation_fraction,
         seed=data_seed,
+        text_column=text,
     )
-    text = find_column(tables["train"], ("text", "content"), folder)
     sources = {part: ColumnTexts(tables[part], text) for part in PARTS}
     if remove_tags:
         sources = {part: Untagged(texts) for part, texts in sources.items()}

@@ -1,5 +1,6 @@
 """Text: the sentiment of IMDb reviews, read by bytes or characters."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -114,11 +115,10 @@ def load(
         sources, names = {part: _read_folder(folder / part) for part in ("train", "test")}, _CLASSES
         sources, notes = _complete(sources, reference_validation, validation_fraction, data_seed)
     else:
-        tables, notes, label = _read_tables(
+        tables, notes, label, text = _read_tables(
             folder, reference_validation, validation_fraction, data_seed
         )
         names = name_labels(tables["train"], label)
-        text = find_column(tables["train"], ("text", "content"), folder)
         sources = {
             part: (ColumnTexts(rows, text), number_labels(rows, label, names))
             for part, rows in tables.items()
@@ -146,14 +146,16 @@ def load(
 def _read_tables(folder: Path, reference_validation, fraction, seed):
     tables = read_tables(folder, _WHERE)
     label = find_column(tables["train"], ("label", "labels"), folder)
+    text = find_column(tables["train"], ("text", "content"), folder)
     tables, notes = complete_parts(
         tables,
         label,
         reference_validation=reference_validation,
         fraction=fraction,
         seed=seed,
+        text_column=text,
     )
-    return tables, notes, label
+    return tables, notes, label, text
 
 
 def _read_folder(folder: Path) -> tuple[FileTexts, np.ndarray]:
@@ -172,12 +174,19 @@ def _complete(sources, reference_validation, fraction, seed):
     # the same draw as for tables: rows stand for texts
     tables = DatasetDict(
         {
-            part: Dataset.from_dict({"label": labels, "row": np.arange(len(labels))})
-            for part, (_, labels) in sources.items()
+            part: Dataset.from_dict(
+                {"label": labels, "row": np.arange(len(labels)), "text": _shorten(texts)}
+            )
+            for part, (texts, labels) in sources.items()
         }
     )
     tables, notes = complete_parts(
-        tables, "label", reference_validation=reference_validation, fraction=fraction, seed=seed
+        tables,
+        "label",
+        reference_validation=reference_validation,
+        fraction=fraction,
+        seed=seed,
+        text_column="text",
     )
     texts = {"train": "train", "validation": "train", "test": "test"}
     if reference_validation:
@@ -188,6 +197,11 @@ def _complete(sources, reference_validation, fraction, seed):
         chosen = FileTexts([files[row] for row in rows["row"][:]])
         found[part] = (chosen, np.asarray(rows["label"][:]))
     return found, notes
+
+
+def _shorten(texts: FileTexts) -> list[str]:
+    """What tells texts apart, without holding them."""
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
 
 
 TASK = TaskKind("text", "sentiment of IMDb reviews by bytes, 2 classes", _WHERE, load=load)
