@@ -21,6 +21,8 @@ class TaskCollator(SequenceCollator):
         length: Width of a batch for `max`.
         zero_is_padding: Mask every id 0 wherever it stands, as the published code does. A sequence
             of nothing else keeps its first.
+        reads_padding: Mask nothing, so that padding is read like other tokens; for models that
+            lay all tokens side by side.
 
     >>> collator = TaskCollator("max", length=4)
     >>> collator([{"input_ids": [5, 6], "labels": 1}])["attention_mask"].tolist()
@@ -33,6 +35,7 @@ class TaskCollator(SequenceCollator):
         pad_token_id: int = 0,
         length: int | None = None,
         zero_is_padding: bool = False,
+        reads_padding: bool = False,
     ):
         super().__init__()
         check_padding(padding)
@@ -41,13 +44,15 @@ class TaskCollator(SequenceCollator):
         if padding == "none" and zero_is_padding:
             raise ValueError("zero_is_padding was given with padding='none': batch and max mask.")
         self.length = length if padding == "max" else None
-        self.zero_is_padding = zero_is_padding
+        self.zero_is_padding, self.reads_padding = zero_is_padding, reads_padding
         self.inner = FlatCollator() if padding == "none" else PaddedCollator(pad_token_id)
 
     def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
         batch = self.inner.lay_out(name, values, suffix)
         if self.length is not None:
             batch = self._widen(batch, name)
+        if self.reads_padding and f"attention_mask{suffix}" in batch:
+            batch[f"attention_mask{suffix}"].fill_(1)
         if self.zero_is_padding and name == "input_ids":
             batch[f"attention_mask{suffix}"] = _mask_zeros(batch[f"input_ids{suffix}"])
         return batch

@@ -93,18 +93,22 @@ class Task:
             fields["num_tasks"] = self.num_tasks
         return fields
 
-    def collator(self, padding: Padding | None = None) -> Callable:
+    def collator(
+        self, padding: Padding | None = None, *, reads_padding: bool = False
+    ) -> TaskCollator:
         """What makes batches of examples.
 
         Args:
             padding: Instead of the task's own, such as `batch` for models that take padded input
                 only.
+            reads_padding: See `TaskCollator`.
         """
         return TaskCollator(
             padding or self.padding,
             pad_token_id=self.pad_token_id or 0,
             length=self.max_length,
             zero_is_padding=self.zero_is_padding,
+            reads_padding=reads_padding,
         )
 
 
