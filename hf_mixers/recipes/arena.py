@@ -116,6 +116,7 @@ def run_arena(options: ArenaOptions, arguments: ArenaArguments) -> dict:
     """Load a task, train a model, evaluate it next to a constant answer, report the results."""
     begin_run(arguments)
     task = options.task.load()
+    arguments = _evaluate_often(arguments)
     if options.evaluation.smoke:
         task, arguments = _shrink(task), _shorten(arguments)
     target = make_target(task)
@@ -235,6 +236,21 @@ def _shrink(task: Task) -> Task:
         for part, rows in task.parts.items()
     }
     return replace(task, parts=parts)
+
+
+def _evaluate_often(arguments: ArenaArguments) -> ArenaArguments:
+    """Ten evaluations where steps are counted: an epoch may be longer than all of them."""
+    if arguments.max_steps <= 0 or arguments.eval_strategy != "epoch":
+        return arguments
+    share = max(0.1, 1 / arguments.max_steps)
+    steps = max(1, int(share * arguments.max_steps))
+    return change_arguments(
+        arguments,
+        eval_strategy="steps",
+        eval_steps=steps,
+        save_strategy="steps",
+        save_steps=steps,
+    )
 
 
 def _shorten(arguments: ArenaArguments) -> ArenaArguments:

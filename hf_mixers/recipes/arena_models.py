@@ -144,8 +144,10 @@ def _build(options: ArenaModelOptions, task: Task, auto_class: type) -> PreTrain
     if options.family not in FAMILIES:
         return _build_peer(options, task, fields)
     if task.inputs == "ids":
-        # ids of these tasks leave no room for further special tokens
+        # ids of these tasks leave no room for further special tokens, and published models of
+        # pixels read values
         fields |= {"mask_token_id": task.mask_token_id, "cls_token_id": None, "sep_token_id": None}
+        fields["input_features"] = None
     else:
         fields |= dict.fromkeys(
             ("pad_token_id", "cls_token_id", "sep_token_id", "mask_token_id"), None
@@ -153,8 +155,6 @@ def _build(options: ArenaModelOptions, task: Task, auto_class: type) -> PreTrain
     chosen = options
     if options.published:
         chosen = replace(options, published=False, preset=preset_name(options.family, task.name))
-        # the longest sequence of the data, not of the publication
-        fields.pop("num_labels")
     return new_model(chosen, fields, auto_class=auto_class)
 
 

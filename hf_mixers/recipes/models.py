@@ -9,6 +9,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from ..auto import FAMILIES, Family
 from .options import CheckpointOptions, ModelOptions
@@ -65,6 +66,16 @@ def _make_config(family: Family, settings: Mapping[str, Any]) -> PreTrainedConfi
 def known_fields(family: Family) -> set[str]:
     """Names that the config of a family accepts."""
     return set(family.config().to_dict()) | {"num_labels", "id2label", "label2id", "problem_type"}
+
+
+def known_fields_of(model_type: str) -> set[str]:
+    """The same for the name of a family, or of a model type of transformers."""
+    if model_type in FAMILIES:
+        return known_fields(FAMILIES[model_type])
+    if model_type in CONFIG_MAPPING:
+        kind = CONFIG_MAPPING[model_type]
+        return set(kind().to_dict()) | set(kind.attribute_map)
+    return set()
 
 
 def name_closest(given: str, accepted: set[str], what: str) -> str:
