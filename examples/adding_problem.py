@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    begin_run(training)
+    begin_run(training, smoke=options.smoke)
     if options.smoke:
         training = change_arguments(training, num_train_epochs=1)
     task = {"base_length": options.base_length, "longest": options.longest}

@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    begin_run(training)
+    begin_run(training, smoke=options.smoke)
     budget = options.batch_size * options.length
     training = change_arguments(training, train_token_budget=budget, eval_token_budget=budget)
     if options.smoke:

@@ -90,10 +90,10 @@ def main(arguments: list[str] | None = None) -> dict:
     sections = (TableModelOptions, DataOptions, SplitOptions, RowEvaluationOptions, Arguments)
     *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
     model_options, data, split, evaluation = options
-    begin_run(training)
-    table, name = load_rows(data)
+    begin_run(training, smoke=evaluation.smoke)
+    table, name = load_rows(data, split.split_column)
     is_classes = isinstance(table.features["label"], ClassLabel)
-    parts = make_parts(table, split)
+    parts = make_parts(table, split, required=evaluation.report_on)
     if split.split_column:
         parts = parts.remove_columns(split.split_column)
     if evaluation.smoke:
@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> dict:
     return report_outputs(trainer, outputs, predicted.label_ids, target, report)
 
 
-def load_rows(options: DataOptions) -> tuple[Dataset, str]:
+def load_rows(options: DataOptions, split_column: str | None) -> tuple[Dataset, str]:
     """The table with its column `label`, and what to call it."""
     if options.data is None:
         from sklearn.datasets import load_breast_cancer
@@ -137,7 +137,8 @@ def load_rows(options: DataOptions) -> tuple[Dataset, str]:
         return rows.cast_column("label", names), "breast_cancer"
     if options.target is None:
         raise ValueError("--target must name the column to predict.")
-    table = load_table(options.data, options.target, options.task, options.ignore)
+    keep = [*options.categorical, *([split_column] if split_column else [])]
+    table = load_table(options.data, options.target, options.task, options.ignore, keep)
     return table, name_source(options.data)
 
 

@@ -167,13 +167,16 @@ def table(
 @app.command()
 def span(
     run_folder: Annotated[Path, typer.Argument(help="Folder of a finished arena run.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="Files that the run was trained on.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="Sequences; the arena takes 1000.")] = 100,
     queries: Annotated[int, typer.Option(help="Tokens of each, for the gradient.")] = 8,
 ) -> None:
     """Measure how far a trained model looks: attention span and receptive field."""
     from ..recipes.arena_span import measure_spans
 
-    found = measure_spans(run_folder, num_samples=samples, num_queries=queries)
+    found = measure_spans(run_folder, data, num_samples=samples, num_queries=queries)
     attention, gradient = found["attention"], found["gradient"]
     if attention is not None:
         typer.echo(f"required attention span: {attention['span']:.1f} tokens")

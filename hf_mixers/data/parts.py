@@ -73,6 +73,8 @@ def make_parts(
     data: Dataset | DatasetDict,
     options: SplitOptions | None = None,
     label_column: str | None = "label",
+    *,
+    required: str = "train",
 ) -> DatasetDict:
     """Parts `train`, `validation` and `test`; those that are missing are drawn from `train`.
 
@@ -83,6 +85,7 @@ def make_parts(
     Args:
         data: All rows, or the parts that the data come in.
         label_column: Classes to keep in proportion; None looks at sizes only.
+        required: A part that must be there, such as the one that results are reported on.
 
     >>> rows = {"sequence": ["ACGT" * n for n in range(1, 41)], "label": [0, 1] * 20}
     >>> {name: len(part) for name, part in make_parts(Dataset.from_dict(rows)).items()}
@@ -117,6 +120,8 @@ def make_parts(
         rows = rows.select(kept)
         units, groups = (one if one is None else one[kept] for one in (units, groups))
     parts["train"] = rows
+    if required not in parts:
+        raise ValueError(f"There is no {required} part: there are {' and '.join(parts)}.")
     return DatasetDict({name: parts[name] for name in PARTS if name in parts})
 
 

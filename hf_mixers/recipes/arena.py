@@ -114,7 +114,7 @@ class StepTimer(TrainerCallback):
 
 def run_arena(options: ArenaOptions, arguments: ArenaArguments) -> dict:
     """Load a task, train a model, evaluate it next to a constant answer, report the results."""
-    begin_run(arguments)
+    begin_run(arguments, smoke=options.evaluation.smoke)
     task = options.task.load()
     arguments = _evaluate_often(arguments)
     if options.evaluation.smoke:

@@ -25,12 +25,19 @@ from .arena import ArenaTaskOptions
 MAP_LENGTHS = (40, 240, 1006)
 
 
-def load_run(folder: str | Path) -> tuple[PreTrainedModel, Task]:
-    """The model of a finished arena run and its task."""
+def load_run(folder: str | Path, path: str | Path | None = None) -> tuple[PreTrainedModel, Task]:
+    """The model of a finished arena run and its task.
+
+    Args:
+        path: Files of the task: where they lie is not kept in the folder of a run.
+    """
     folder = Path(folder)
     if not (folder / "arena.json").is_file():
         raise ValueError(f"{folder} is not the folder of a finished arena run.")
     options = json.loads((folder / "metrics.json").read_text("utf-8"))["options"]["task"]
+    if options["path"] is not None and path is None:
+        raise ValueError(f"The run in {folder} was trained on files: their path is needed.")
+    options["path"] = None if path is None else str(path)
     task = ArenaTaskOptions(**options).load()
     config = AutoConfig.from_pretrained(folder)
     if isinstance(config, PeerConfig):
@@ -42,17 +49,23 @@ def load_run(folder: str | Path) -> tuple[PreTrainedModel, Task]:
 
 
 def measure_spans(
-    folder: str | Path, *, num_samples: int = 100, num_queries: int = 8, part: str = "validation"
+    folder: str | Path,
+    path: str | Path | None = None,
+    *,
+    num_samples: int = 100,
+    num_queries: int = 8,
+    part: str = "validation",
 ) -> dict[str, Any]:
     """Span of attention, where the model has attention maps, and receptive field by gradient.
 
     Both are written to `span.json`, the receptive field also as `reach.png`.
 
     Args:
+        path: See `load_run`.
         num_samples: Sequences of the part; the arena takes 1000.
         num_queries: Tokens of each whose gradient is looked at.
     """
-    model, task = load_run(folder)
+    model, task = load_run(folder, path)
     rows = task.parts[part]
     chosen = rows.select(np.arange(min(num_samples, len(rows))))
     found: dict[str, Any] = {"task": task.name, "part": part, "samples": len(chosen)}

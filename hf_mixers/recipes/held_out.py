@@ -1,5 +1,6 @@
 """Which genomes a language model is trained on, and which records are kept for its evaluation."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,24 +25,61 @@ class Genomes:
 
 
 def find_genomes(
-    files: list[str] | None, held_out: list[str] | None, shortest: int, folder: Path
+    files: list[str] | None,
+    shortest: int,
+    folder: Path,
+    *,
+    names: list[str] | None = None,
+    pattern: str | None = None,
+    table: str | None = None,
 ) -> Genomes:
     """The genomes to train on, by default the embedded genes with the test species held out.
 
     Args:
         shortest: Bases of the shortest window, which records held out by us must have.
         folder: Where the embedded genes are written as FASTA.
+        names: Records to hold out, or parts of them as `name:first-last`.
+        pattern: A regular expression that finds the names of records to hold out.
+        table: A file with such names, one a line.
     """
     if files is None:
         return _write_embedded(folder)
     records = record_names(files)
-    held_out = held_out or choose_held_out(records, shortest)
+    if pattern is not None:
+        held_out = _match_names(records, pattern)
+    elif table is not None:
+        held_out = _read_names(table)
+    else:
+        held_out = names or choose_held_out(records, shortest)
     total = sum(length for _, length in records)
-    names = ", ".join(held_out) if len(held_out) <= 10 else f"{len(held_out):,} records"
-    logger.info(f"{len(records):,} records, {total:,} bases; held out: {names}")
+    shown = ", ".join(held_out) if len(held_out) <= 10 else f"{len(held_out):,} records"
+    logger.info(f"{len(records):,} records, {total:,} bases; held out: {shown}")
     if set(held_out) >= {record for record, _ in records}:
         raise ValueError("All records are held out: nothing is left to train on.")
     return Genomes(files, held_out, ", ".join(Path(file).name for file in files))
+
+
+def _match_names(records: list[tuple[str, int]], pattern: str) -> list[str]:
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}.") from error
+    found = [name for name, _ in records if expression.search(name)]
+    if not found:
+        raise ValueError(
+            f"No record has a name that {pattern!r} matches, such as {records[0][0]!r}."
+        )
+    return found
+
+
+def _read_names(table: str) -> list[str]:
+    if not Path(table).is_file():
+        raise ValueError(f"The table {table} does not exist.")
+    lines = Path(table).read_text(encoding="utf-8-sig").splitlines()
+    names = [line.split("\t")[0].strip() for line in lines if line.strip()]
+    if not names:
+        raise ValueError(f"The table {table} names no record.")
+    return list(dict.fromkeys(names))
 
 
 def choose_held_out(records: list[tuple[str, int]], shortest: int) -> list[str]:

@@ -134,6 +134,14 @@ def load_rows(options: DataOptions) -> Dataset:
         raise ValueError("Labels must be classes, as text or whole numbers, got decimal numbers.")
     if not isinstance(dataset.features["label"], ClassLabel):
         dataset = dataset.class_encode_column("label")
+    names = dataset.features["label"].names
+    if len(names) < 2:
+        hint = f"one of {', '.join(LABEL_SOURCES)} gives each record its class"
+        if options.label_from == "folder":
+            hint = "files of each class lie in a folder of their own"
+        raise ValueError(
+            f"All records have the label {names[0]!r}, and a classifier needs two classes: {hint}."
+        )
     return dataset
 
 
@@ -158,9 +166,7 @@ def load_parts(
         dataset = filter_letters(dataset, letters + "U", options.bad_records)
     if options.data is None and not split.has_groups and split.split_column is None:
         split = replace(split, split_column="split")
-    parts = make_parts(dataset, split)
-    if part not in parts:
-        raise ValueError(f"There is no {part} part to report on: {', '.join(parts)} are there.")
+    parts = make_parts(dataset, split, required=part)
     if options.score_column and "test" in parts:
         parts["test"] = leave_out_seen(parts["test"], options.score_column)
     if options.train_fraction != 1:

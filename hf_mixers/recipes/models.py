@@ -6,7 +6,6 @@ from typing import Any
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
-    PreTrainedConfig,
     PreTrainedModel,
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -48,19 +47,20 @@ def new_model(
     """
     family = find_family(options.family)
     settings = options.config_fields()
+    _check_fields(family, {**settings, **fields})
     if options.preset:
-        config = family.config.preset(options.preset, **{**fields, **settings})
+        config = family.config.preset(options.preset, **{**settings, **fields})
     else:
-        defaults = DEFAULT_SETTINGS.get(options.family, {})
-        config = _make_config(family, {**(suggestions or {}), **defaults, **settings, **fields})
+        defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
+        config = family.config(**{**defaults, **settings, **fields})
     return family.model_class(auto_class)(config)
 
 
-def _make_config(family: Family, settings: Mapping[str, Any]) -> PreTrainedConfig:
-    unknown = [name for name in settings if name not in known_fields(family)]
+def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
+    known = known_fields(family)
+    unknown = [name for name in settings if name not in known]
     if unknown:
-        raise ValueError(name_closest(unknown[0], known_fields(family), "config field"))
-    return family.config(**settings)
+        raise ValueError(name_closest(unknown[0], known, "config field"))
 
 
 def known_fields(family: Family) -> set[str]:

@@ -28,6 +28,9 @@ from .path import Report, begin_run, finish_run, save_model
 logger = logging.get_logger(__name__)
 
 
+HELD_OUT_SOURCES = ("held_out", "held_out_pattern", "held_out_table")
+
+
 @dataclass
 class GenomeOptions:
     """Which genomes, and how windows are cut from them and masked."""
@@ -41,6 +44,17 @@ class GenomeOptions:
             "help": "Records for evaluation only, or parts of them as name:first-last; default:"
             " records with up to a tenth of the bases, or the end of a single one."
         },
+    )
+    held_out_pattern: str | None = field(
+        default=None,
+        metadata={"help": "Regular expression: records whose name matches are held out."},
+    )
+    held_out_table: str | None = field(
+        default=None, metadata={"help": "File with the names of records to hold out, one a line."}
+    )
+    sample_by: str = field(
+        default="bases",
+        metadata={"help": "'bases' for genomes; 'records' for genes, contigs or transcripts."},
     )
     window: list[int] = field(
         default_factory=lambda: [200, 4000], metadata={"help": "Shortest and longest window."}
@@ -57,8 +71,11 @@ class GenomeOptions:
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
     def __post_init__(self):
-        if self.held_out and self.genomes is None:
-            raise ValueError("held_out requires genomes: it names records of them.")
+        given = [name for name in HELD_OUT_SOURCES if getattr(self, name) is not None]
+        if given and self.genomes is None:
+            raise ValueError(f"{given[0]} requires genomes: it names records of them.")
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} were given: one of them is accepted.")
         if len(self.window) != 2:
             raise ValueError(f"window is the shortest and the longest, got {self.window}.")
 
@@ -86,8 +103,8 @@ class PretrainOptions:
 
 def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
     """Cut windows, mask, train, evaluate next to baselines, report; return the results."""
-    begin_run(arguments)
     data = options.data
+    begin_run(arguments, smoke=data.smoke)
     if data.smoke:
         data, arguments = data.shrink(), change_arguments(arguments, num_train_epochs=1)
     # before training, as they may be refused
@@ -97,7 +114,14 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
     }
     tokenizer = DnaTokenizer()
     with tempfile.TemporaryDirectory() as folder:
-        genomes = find_genomes(data.genomes, data.held_out, data.window[0], Path(folder))
+        genomes = find_genomes(
+            data.genomes,
+            data.window[0],
+            Path(folder),
+            names=data.held_out,
+            pattern=data.held_out_pattern,
+            table=data.held_out_table,
+        )
         train, evaluation = cut_windows(genomes.files, genomes.held_out, tokenizer, data, arguments)
         model = new_model(
             options.model,
@@ -131,6 +155,7 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
         task="fill-mask",
         options=vars(options),
         processor=tokenizer,
+        sizes={"train": len(train), "test": len(evaluation)},
     )
     return finish_run(trainer, reports, report, plots=["by_length.png"])
 
@@ -143,25 +168,27 @@ def cut_windows(
     arguments: PretrainArguments,
 ) -> tuple[GenomeWindows, GenomeWindows]:
     """Windows for training and, from what is held out, for evaluation."""
-    length = (options.window[0], options.window[1])
+    common = {
+        "length": (options.window[0], options.window[1]),
+        "max_unknown": 0.1,
+        "sample_by": options.sample_by,
+    }
     train = GenomeWindows(
         files,
         tokenizer,
-        length,
-        options.num_windows,
+        num_windows=options.num_windows,
         exclude=held_out,
         seed=arguments.seed,
         reverse_complement=options.reverse_complement,
-        max_unknown=0.1,
+        **common,
     )
     evaluation = GenomeWindows(
         files,
         tokenizer,
-        length,
-        options.num_eval_windows,
+        num_windows=options.num_eval_windows,
         records=held_out,
         seed=arguments.seed + 1,
-        max_unknown=0.1,
+        **common,
     )
     return train, evaluation
 
