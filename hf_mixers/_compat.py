@@ -27,6 +27,9 @@ CALLED = {
     ),
     "transformers.Trainer._get_collator_with_removed_columns": "the same for other data sets",
     "transformers.Trainer._wrap_model": "the evaluation loop wraps the model as the stock one does",
+    "transformers.Trainer._get_output_dir": "where the checkpoint of this step is written",
+    "transformers.Trainer._finish_current_push": "a push in the background ends before the next",
+    "transformers.AutoModel._model_mapping": "Auto classes do not tell which models they load",
     "accelerate.Accelerator()._models": "says whether training has prepared the model already",
 }
 
@@ -35,6 +38,9 @@ OVERRIDDEN = {
     "transformers.Trainer._get_num_items_in_batch": (
         "evaluation by token budget weighs the means of its batches itself"
     ),
+    "transformers.Trainer._push_from_checkpoint": "it pushes the whole folder, token included",
+    "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
+    "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
 }
 
 
