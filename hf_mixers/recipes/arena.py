@@ -1,6 +1,5 @@
 """Train a model on a task of the arena, from scratch or self-pretrained, from data to report."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,9 @@ from transformers.utils import logging
 
 from ..auto import FAMILIES
 from ..metrics import overall_values
+from ..privacy import strip_private
 from ..reporting.arena_results import PeakMemory, append_result
+from ..reporting.files import write_json
 from ..tasks import Task, load_arena_task
 from ..tasks.batches import TaskCollator
 from .arena_models import ArenaModelOptions, count_base, count_parameters, make_arena_model
@@ -39,7 +40,7 @@ class ArenaTaskOptions:
     path: str | None = field(
         default=None, metadata={"help": "Official files; without it the task is made from a seed."}
     )
-    options: Any = field(
+    options: str | None = field(
         default=None, metadata={"help": "Options of the task, as JSON or a mapping."}
     )
     num_train: int | None = field(
@@ -161,10 +162,10 @@ def run_arena(options: ArenaOptions, arguments: ArenaArguments) -> dict:
     entry = describe_result(options, trainer, task, results[part]["model"], part)
     entry |= {"memory_mb": round(memory.read(), 1), "self_pretraining": pretraining}
     entry["seconds_per_step"] = timer.seconds / timer.steps if timer.steps else None
-    results["arena"] = entry
-    (Path(arguments.output_dir) / "arena.json").write_text(json.dumps(entry, indent=1) + "\n")
+    results["arena"] = strip_private(entry)
+    write_json(Path(arguments.output_dir) / "metrics.json", results)
     if options.evaluation.results and not options.evaluation.smoke:
-        append_result(options.evaluation.results, entry)
+        append_result(options.evaluation.results, results["arena"])
     return results
 
 

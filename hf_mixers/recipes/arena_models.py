@@ -53,7 +53,8 @@ class ArenaModelOptions(ModelOptions):
         metadata={"help": "Refuse over 10% more parameters than the base Transformer."},
     )
     protocol: str | None = field(
-        default=None, metadata={"help": "Published settings of training and of sizes."}
+        default=None,
+        metadata={"help": "Publication that gives sizes of peers and steps to compare with."},
     )
 
     def __post_init__(self):

@@ -32,9 +32,11 @@ def load_run(folder: str | Path, path: str | Path | None = None) -> tuple[PreTra
         path: Files of the task: where they lie is not kept in the folder of a run.
     """
     folder = Path(folder)
-    if not (folder / "arena.json").is_file():
+    file = folder / "metrics.json"
+    found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    if "arena" not in found:
         raise ValueError(f"{folder} is not the folder of a finished arena run.")
-    options = json.loads((folder / "metrics.json").read_text("utf-8"))["options"]["task"]
+    options = found["options"]["task"]
     if options["path"] is not None and path is None:
         raise ValueError(f"The run in {folder} was trained on files: their path is needed.")
     options["path"] = None if path is None else str(path)

@@ -5,7 +5,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +21,41 @@ def append_result(path: str | os.PathLike, entry: Mapping[str, Any]) -> None:
 
 
 def read_results(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> list[dict[str, Any]]:
-    """All runs of results files; a run that was repeated counts by its last line."""
+    """All runs of some files; a run that was repeated counts by its last line.
+
+    Args:
+        paths: Files of `arena run --results`, `metrics.json` of run folders, or files of
+            `benchmarks/results`.
+    """
     files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[tuple, dict[str, Any]] = {}
-    for path in files:
-        if not Path(path).is_file():
+    for path in map(Path, files):
+        if not path.is_file():
             raise ValueError(f"{path} does not exist: arena run --results writes such a file.")
-        for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), start=1):
-            if not line.strip():
-                continue
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number} is not JSON: {error}.") from error
+        for place, entry in _read_entries(path):
             missing = [name for name in _REQUIRED if name not in entry]
             if missing:
-                raise ValueError(f"{path}, line {number} has no {missing[0]!r}.")
+                raise ValueError(f"{path}, {place} has no {missing[0]!r}.")
             found[_identify(entry)] = entry
     return list(found.values())
+
+
+def _read_entries(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where an entry stands in a file, and the entry."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".json":
+        content = json.loads(text)
+        for number, run in enumerate(content.get("runs", [content])):
+            if "arena" not in run:
+                raise ValueError(f"{path} holds no result of the arena.")
+            yield f"run {number}", run["arena"]
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield f"line {number}", json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number} is not JSON: {error}.") from error
 
 
 def _identify(entry: Mapping[str, Any]) -> tuple:

@@ -43,6 +43,10 @@ def invoke(*arguments):
     return result.output
 
 
+def read_entry(tmp_path):
+    return json.loads((tmp_path / "run" / "metrics.json").read_text())["arena"]
+
+
 def run(tmp_path, family="chordmixer", task="listops", options=LISTOPS, pretrain=False, **training):
     chosen = ArenaOptions(
         ArenaModelOptions(family=family, parameters=8_000),
@@ -83,7 +87,7 @@ def test_every_task_runs_from_official_files_with_one_command(files, tmp_path, q
         *("run", "--task", task, "--data", files, "--option", option, "--smoke"),
         *("--output", tmp_path / "run", "--parameters", 3000),
     )
-    found = json.loads((tmp_path / "run" / "arena.json").read_text())
+    found = read_entry(tmp_path)
     assert found["task"] == task
     assert found["steps"] == 2
     assert found["is_shortened"]
@@ -100,7 +104,7 @@ def test_a_transformer_runs_on_the_same_files(files, tmp_path, quiet, task):
         *("run", "--task", task, "--data", files, "--model", "bert", "--smoke", "--self-pretrain"),
         *("--output", tmp_path / "run", "--set", "hidden_size=16", "--set", "num_hidden_layers=1"),
     )
-    found = json.loads((tmp_path / "run" / "arena.json").read_text())
+    found = read_entry(tmp_path)
     assert found["model"] == "bert"
     assert found["self_pretraining"]["mask_ratio"] == {"listops": 0.1, "image": 0.5}.get(task, 0.15)
 
@@ -286,7 +290,7 @@ def test_a_protocol_is_applied_and_can_be_changed(tmp_path, quiet):
     found = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert found["training"]["learning_rate"] == 0.5
     assert found["training"]["per_device_train_batch_size"] == 512
-    entry = json.loads((tmp_path / "run" / "arena.json").read_text())
+    entry = read_entry(tmp_path)
     assert (entry["published_steps"], entry["of_base"]) == (62_400, 1.0)
 
 

@@ -86,6 +86,12 @@ def test_results_files_are_read_back_and_repeated_runs_count_once(tmp_path):
     assert [one["score"] for one in found] == [0.2, 0.4]
     with pytest.raises(ValueError, match="does not exist"):
         read_results(tmp_path / "none")
+    record = tmp_path / "recorded.json"
+    record.write_text(json.dumps({"runs": [{"arena": entry(seed=seed)} for seed in (0, 5)]}))
+    assert [one["seed"] for one in read_results([file, record])] == [0, 1, 5]
+    record.write_text("{}")
+    with pytest.raises(ValueError, match="holds no result of the arena"):
+        read_results(record)
     file.write_text("{]\n")
     with pytest.raises(ValueError, match="line 1 is not JSON"):
         read_results([file])
