@@ -16,6 +16,7 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify
 
 from .data.batching import TokenBudgetBatchSampler
 from .models.losses import IGNORED
+from .optimizers import MuonWithAdamW, split_for_muon
 
 # arguments that training or evaluation by tokens does not have, and their defaults
 _STOCK_ONLY = {
@@ -43,6 +44,13 @@ class MixerTrainingArguments(TrainingArguments):
     eval_token_budget: int | None = field(
         default=65536,
         metadata={"help": "Most tokens in an evaluation batch of one process; none: batch sizes."},
+    )
+    muon_learning_rate: float | None = field(
+        default=None,
+        metadata={
+            "help": "Train the matrices of the blocks with Muon at this learning rate, and all else"
+            " with AdamW at --learning_rate; none: AdamW for all."
+        },
     )
 
 
@@ -72,6 +80,24 @@ class MixerTrainer(Trainer):
                     raise ValueError(
                         f"{name}={value} works with batch sizes only: set {budget} to None."
                     )
+
+    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        rate = getattr(self.args, "muon_learning_rate", None)
+        if rate is None or self.optimizer is not None:
+            return super().create_optimizer(model)
+        model = self.model if model is None else model
+        self.optimizer = MuonWithAdamW(
+            split_for_muon(
+                model,
+                self.get_decay_parameter_names(model),
+                learning_rate=self.args.learning_rate,
+                muon_learning_rate=rate,
+                weight_decay=self.args.weight_decay,
+                betas=(self.args.adam_beta1, self.args.adam_beta2),
+                eps=self.args.adam_epsilon,
+            )
+        )
+        return self.optimizer
 
     def get_train_dataloader(self) -> DataLoader:
         budget = getattr(self.args, "train_token_budget", None)

@@ -20,6 +20,10 @@ NO_SPECIAL_TOKENS = {
     "mask_token_id": None,
 }
 
+# how the papers' models start and end; new models have a norm before the head and start near a
+# uniform guess
+PUBLISHED_FORM = {"final_norm": "none", "weight_init": "published"}
+
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {
     "attn_implementation",
@@ -54,8 +58,17 @@ class MixerConfig(PreTrainedConfig):
             ids.
         position_embedding_type: `"absolute"` adds a learned vector per position of a sequence.
         pooling: How token outputs become one vector per sequence; `"cls"` lets the model put a
-            learned token in front of every sequence and read that one; `"flat"` lays all tokens
-            side by side, so that every sequence must have `max_position_embeddings` of them.
+            learned token in front of every sequence and read that one; `"attention"` is a weighted
+            mean whose weights are a softmax over the tokens of a learned score, which starts as
+            the mean; `"flat"` lays all tokens side by side, so that every sequence must have
+            `max_position_embeddings` of them.
+        final_norm: `"layer"` normalises the channels of every token after the last block (and
+            after the decoder of the masked-language-model head, if there is one); `"none"`: the
+            papers' form, and that of checkpoints saved without this field.
+        weight_init: How new weights start. `"scaled"`: linear layers that end a residual branch
+            are scaled by 1/sqrt(2 num_hidden_layers), and output layers start with a standard
+            deviation of at most 0.02, so that the first loss is about that of a uniform guess;
+            `"published"`: as in the papers' code.
         embedding_dropout: Dropout after the embedding.
         hidden_dropout_prob: Dropout inside the blocks.
         classifier_dropout: Dropout before the last layer of the classification heads.
@@ -78,7 +91,9 @@ class MixerConfig(PreTrainedConfig):
     max_position_embeddings: int = 4096
     input_features: int | None = None
     position_embedding_type: Literal["none", "absolute"] = "none"
-    pooling: Literal["mean", "max", "first", "cls", "flat"] = "mean"
+    pooling: Literal["mean", "max", "first", "cls", "attention", "flat"] = "mean"
+    final_norm: Literal["none", "layer"] = "layer"
+    weight_init: Literal["published", "scaled"] = "scaled"
     embedding_dropout: float | int = 0.0
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.0
@@ -103,6 +118,13 @@ class MixerConfig(PreTrainedConfig):
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict, **kwargs):
+        """Also reads checkpoints that were saved before models had a final norm."""
+        if "transformers_version" in config_dict:
+            config_dict = {**PUBLISHED_FORM, **config_dict}
+        return super().from_dict(config_dict, **kwargs)
 
     @classmethod
     def preset(cls, name: str, **changes):

@@ -23,6 +23,7 @@ from .inputs import SequenceBatch, check_ids
 from .losses import IGNORED, sequence_loss, token_loss
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .packing import Pack
+from .starts import start_as_output
 
 
 class MixerHead(MixerPreTrainedModel):
@@ -62,7 +63,7 @@ class MaskedLMHead(MixerHead):
 
     def add_head(self, config: MixerConfig) -> None:
         self.decoder, width = self.make_decoder(config)
-        self.lm_head = nn.Linear(width, config.vocab_size)
+        self.lm_head = start_as_output(nn.Linear(width, config.vocab_size), config)
 
     def make_decoder(self, config: MixerConfig) -> tuple[nn.Module | None, int]:
         """What stands between trunk and `lm_head`, called with `(hidden, pack)`; and its width."""
@@ -118,7 +119,8 @@ class ClassifierHead(MixerHead):
     def add_head(self, config: MixerConfig) -> None:
         config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(self.read_size(config), config.num_labels)
+        classifier = nn.Linear(self.read_size(config), config.num_labels)
+        self.classifier = start_as_output(classifier, config)
 
     def read_size(self, config: MixerConfig) -> int:
         """Width of what is classified."""
@@ -229,7 +231,7 @@ class SequencePairClassificationHead(MixerHead):
         self.dense = nn.Linear(4 * config.pooled_size, config.hidden_size)
         self.activation = nn.GELU()
         outputs = config.num_labels * (config.num_tasks or 1)
-        self.classifier = nn.Linear(config.hidden_size, outputs)
+        self.classifier = start_as_output(nn.Linear(config.hidden_size, outputs), config)
 
     @can_return_tuple
     def forward(

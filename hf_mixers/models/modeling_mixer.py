@@ -11,7 +11,16 @@ from transformers.utils import can_return_tuple, logging
 
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras
-from .packing import Pack, make_pack, segment_first, segment_flat, segment_max, segment_mean
+from .norms import TokenLayerNorm
+from .packing import (
+    Pack,
+    make_pack,
+    segment_attention,
+    segment_first,
+    segment_flat,
+    segment_max,
+    segment_mean,
+)
 from .stack import MixerStack, is_plain
 
 logger = logging.get_logger(__name__)
@@ -36,6 +45,7 @@ class Encoded(NamedTuple):
     config: MixerConfig
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
     hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
+    scores: Tensor | None = None  # (T, 1) of attention pooling
 
     def pool(self) -> Tensor:
         """One vector per sequence, in the caller's order and batch after batch.
@@ -47,6 +57,8 @@ class Encoded(NamedTuple):
             pooled = self.cls
         elif pooling == "flat":
             pooled = segment_flat(self.hidden, self.pack, length)
+        elif pooling == "attention":
+            pooled = segment_attention(self.hidden, self.scores, self.pack)
         else:
             pooled = POOLERS[pooling](self.hidden, self.pack)
         return self.pack.restore(pooled).to(self.hidden.dtype)
@@ -93,7 +105,14 @@ class MixerPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
         if isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
+            self._init_linear(module)
+
+    def _init_linear(self, layer: nn.Linear) -> None:
+        """Xavier-uniform, unless the layer ends a branch or a head, see `starts`."""
+        if (deviation := getattr(layer, "_start_deviation", None)) is not None:
+            init.normal_(layer.weight, 0, deviation)
+        else:
+            init.xavier_uniform_(layer.weight, getattr(layer, "_start_gain", 1.0))
 
 
 class MixerModel(MixerPreTrainedModel):
@@ -130,6 +149,11 @@ class MixerModel(MixerPreTrainedModel):
         self.layers = self.stack_class(config)(
             config, (self.make_layer(config, index) for index in range(config.num_hidden_layers))
         )
+        self.final_norm = TokenLayerNorm(width) if config.final_norm == "layer" else None
+        if config.pooling == "attention":
+            self.pool_scores = nn.Linear(width, 1, bias=False)
+            # all tokens alike at first
+            self.pool_scores._start_deviation = 0.0
         self.post_init()
 
     @staticmethod
@@ -240,12 +264,17 @@ class MixerModel(MixerPreTrainedModel):
         # embeddings that the caller or a hook has seen are theirs
         ours = is_plain(self.get_input_embeddings()) and batches[0].inputs_embeds is None
         hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
+        if self.final_norm is not None:
+            hidden = self.final_norm(hidden, mixed)
+            if states is not None:
+                hidden = states.record_again(hidden)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         if self.config.pooling == "cls":
             cls = hidden.index_select(0, mixed.starts + (prefix.shape[0] - 1))
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
-        return Encoded(tokens, pack, cls, self.config, shapes, recorded)
+        scores = self.pool_scores(tokens) if self.config.pooling == "attention" else None
+        return Encoded(tokens, pack, cls, self.config, shapes, recorded, scores)
 
     def _embed(
         self, batches: tuple[SequenceBatch, ...], pack: Pack
@@ -301,6 +330,11 @@ class HiddenStates:
         if self.token_rows is None:
             return tokens
         return hidden.index_copy(0, self.token_rows, tokens)
+
+    def record_again(self, hidden: Tensor) -> Tensor:
+        """The last state, as it is after the final norm."""
+        self.recorded.pop()
+        return self.record(hidden)
 
 
 def unpack_batches(rows: Tensor, pack: Pack, shapes: list[tuple[int, int]]) -> list[Tensor]:
