@@ -45,8 +45,8 @@ test: lint  ## lint and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 benchmarks: install  ## measure everything (hours, on a quiet machine), then the tables of the README
-	$(BIN)/python -m benchmarks all
-	$(BIN)/python -m benchmarks report
+	$(BIN)/python -m benchmarks.speed all
+	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

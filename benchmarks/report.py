@@ -1,11 +1,17 @@
-"""Sections of the README that are made from results, and those about the CSV files."""
+"""Tables in the README and pictures, made from the results; nothing is measured.
 
+python -m benchmarks.report
+"""
+
+import argparse
 import json
 from pathlib import Path
 
-from .measures import make_measures
-from .tables import Row, find_rows, make_picture, make_table, read_tables
-from .trainings import make_trainings_section
+from .speed.measures import make_measures
+from .speed.plots import draw_all
+from .tables import RESULTS, Row, find_rows, make_picture, make_table, read_tables
+from .trainings.curves import draw_trainings
+from .trainings.tables import make_trainings_section
 
 TITLES = {
     "chordmixer": "**ChordMixer**",
@@ -33,7 +39,7 @@ def update_readme(readme: Path, folder: Path) -> None:
 
 def marks(name: str) -> tuple[str, str]:
     """The lines of a README between which a section stands."""
-    return f"<!-- {name}: made by python -m benchmarks report -->", f"<!-- {name}: end -->"
+    return f"<!-- {name}: made by python -m benchmarks.report -->", f"<!-- {name}: end -->"
 
 
 def make_benchmarks_section(folder: Path) -> str:
@@ -105,3 +111,22 @@ def _memory(mib: float | None) -> str:
     if mib is None:
         return "?"
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.report",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    readme = Path(__file__).parents[1] / "README.md"
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--readme", type=Path, default=readme, help="README with the marks")
+    given = parser.parse_args(arguments)
+    update_readme(given.readme, given.results)
+    for picture in (*draw_all(given.results), *draw_trainings(given.results)):
+        print(picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_mixers.environment import run_environment
-from hf_mixers.runs import write_json, write_table
+from hf_mixers.reporting.environment import run_environment
+from hf_mixers.reporting.files import write_json, write_table
 
 RESULTS = Path(__file__).parent / "results"
 # variables of the environment that change speed or memory

@@ -20,11 +20,11 @@ from functools import partial
 from transformers import AutoModelForSequenceClassification, HfArgumentParser
 
 from hf_mixers.data import adding_problem
-from hf_mixers.goals import Amount
-from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.runs import RunArguments, parse_settings
-from hf_mixers.supervised import find_family
-from hf_mixers.synthetic_runs import SyntheticOptions, run_synthetic
+from hf_mixers.recipes.options import RunArguments, parse_settings
+from hf_mixers.recipes.supervised import find_family
+from hf_mixers.recipes.synthetic import SyntheticOptions, run_synthetic
+from hf_mixers.recipes.targets import Amount
+from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass

@@ -13,7 +13,8 @@ from transformers import HfArgumentParser, pipeline
 
 import hf_mixers  # noqa: F401  (registers the Auto classes)
 from hf_mixers.data import filter_letters, load_sequences
-from hf_mixers.runs import RecordOptions, write_table
+from hf_mixers.recipes.options import RecordOptions
+from hf_mixers.reporting.files import write_table
 
 
 @dataclass

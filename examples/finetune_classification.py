@@ -47,11 +47,9 @@ from hf_mixers.data import (
     fix_lengths,
     tokenize_sequences,
 )
-from hf_mixers.dna_runs import DataOptions, load_parts
-from hf_mixers.goals import Classes
-from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.runs import RunArguments
-from hf_mixers.supervised import (
+from hf_mixers.recipes.labelled_dna import DataOptions, load_parts
+from hf_mixers.recipes.options import RunArguments
+from hf_mixers.recipes.supervised import (
     JudgeOptions,
     ModelOptions,
     build_model,
@@ -59,6 +57,8 @@ from hf_mixers.supervised import (
     name_source,
     train_model,
 )
+from hf_mixers.recipes.targets import Classes
+from hf_mixers.training.processes import begin_run, run_as_script
 
 BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
 # letters of published models with a vocabulary of their own, by family and preset

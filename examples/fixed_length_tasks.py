@@ -23,11 +23,11 @@ from typing import Any
 from transformers import HfArgumentParser
 
 from hf_mixers.data import fixed_adding_problem, temporal_order
-from hf_mixers.goals import Amount, Classes, Goal
-from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.runs import RunArguments, parse_settings
-from hf_mixers.supervised import find_family
-from hf_mixers.synthetic_runs import SyntheticOptions, run_synthetic
+from hf_mixers.recipes.options import RunArguments, parse_settings
+from hf_mixers.recipes.supervised import find_family
+from hf_mixers.recipes.synthetic import SyntheticOptions, run_synthetic
+from hf_mixers.recipes.targets import Amount, Classes, Goal
+from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,10 @@ from datasets import DatasetDict
 from transformers import HfArgumentParser, PreTrainedModel, ViTImageProcessor
 from transformers.utils import is_vision_available
 
-from hf_mixers.data import (
-    FlatCollator,
-    PaddedCollator,
-    PixelScaler,
-    load_images,
-    make_image_parts,
-)
-from hf_mixers.data.images import READINGS, read_pixels
-from hf_mixers.goals import Classes
-from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.supervised import (
+from hf_mixers.data import FlatCollator, PaddedCollator
+from hf_mixers.data.other import PixelScaler, load_images, make_image_parts
+from hf_mixers.data.other.images import READINGS, read_pixels
+from hf_mixers.recipes.supervised import (
     ModelOptions,
     SupervisedArguments,
     SupervisedOptions,
@@ -40,6 +33,8 @@ from hf_mixers.supervised import (
     run_supervised,
     spread_classes,
 )
+from hf_mixers.recipes.targets import Classes
+from hf_mixers.training.processes import begin_run, run_as_script
 
 # a small model where neither preset nor settings are given
 SMALL = {

@@ -31,18 +31,13 @@ from hf_mixers.data import (
 )
 from hf_mixers.metrics import masked_report
 from hf_mixers.models.losses import IGNORED
-from hf_mixers.plots import plot_by_length
-from hf_mixers.processes import begin_run, hand_over, run_as_script
-from hf_mixers.runs import (
-    RunArguments,
-    choose_settings,
-    parse_resume,
-    print_overall,
-    write_run,
-    write_table,
-)
-from hf_mixers.supervised import find_family
+from hf_mixers.recipes.options import RunArguments, choose_settings, parse_resume
+from hf_mixers.recipes.supervised import find_family
+from hf_mixers.reporting.files import write_table
+from hf_mixers.reporting.plots import plot_by_length
+from hf_mixers.reporting.run_folder import print_overall, write_run
 from hf_mixers.training import MixerTrainer
+from hf_mixers.training.processes import begin_run, hand_over, run_as_script
 
 
 @dataclass

@@ -20,15 +20,9 @@ import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
 from transformers import HfArgumentParser
 
-from hf_mixers.data import (
-    PaddedCollator,
-    TableEncoder,
-    load_table,
-    split_by_column,
-)
-from hf_mixers.goals import Amount, Classes, Goal
-from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.supervised import (
+from hf_mixers.data import PaddedCollator, split_by_column
+from hf_mixers.data.other import TableEncoder, load_table
+from hf_mixers.recipes.supervised import (
     ModelOptions,
     SupervisedArguments,
     SupervisedOptions,
@@ -38,6 +32,8 @@ from hf_mixers.supervised import (
     run_supervised,
     spread_classes,
 )
+from hf_mixers.recipes.targets import Amount, Classes, Goal
+from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass

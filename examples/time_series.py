@@ -31,17 +31,13 @@ from transformers import HfArgumentParser, PreTrainedModel
 from hf_mixers.baselines import RandomKernelRidge
 from hf_mixers.data import (
     FlatCollator,
-    SeriesScaler,
     describe_classes,
     fix_lengths,
     format_classes,
-    load_aeon_series,
     load_embedded_series,
-    load_time_series,
 )
-from hf_mixers.goals import Classes
-from hf_mixers.processes import begin_run, run_as_script
-from hf_mixers.supervised import (
+from hf_mixers.data.other import SeriesScaler, load_aeon_series, load_time_series
+from hf_mixers.recipes.supervised import (
     ModelOptions,
     SupervisedArguments,
     SupervisedOptions,
@@ -50,6 +46,8 @@ from hf_mixers.supervised import (
     name_source,
     run_supervised,
 )
+from hf_mixers.recipes.targets import Classes
+from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass

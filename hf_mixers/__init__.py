@@ -3,6 +3,9 @@
 Importing this package registers its models and tokenizers with the Auto classes of transformers.
 """
 
+from typing import TYPE_CHECKING
+
+from . import _moved
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
@@ -37,7 +40,12 @@ from .models.tokenization_dna import DnaTokenizer
 from .models.tokenization_genome import GenomeTokenizer
 from .publish import push_with_code, save_with_code
 
+if TYPE_CHECKING:
+    from .training import MixerTrainer, MixerTrainingArguments
+
 __version__ = "0.1.0"
+
+_moved.install()
 
 register_family(
     Family(
@@ -85,6 +93,8 @@ __all__ = [
     "DnaTokenizer",
     "Family",
     "GenomeTokenizer",
+    "MixerTrainer",
+    "MixerTrainingArguments",
     "MrsFormerConfig",
     "MrsFormerForImageClassification",
     "MrsFormerForMaskedLM",
@@ -104,3 +114,12 @@ __all__ = [
     "reverse_complement",
     "save_with_code",
 ]
+
+
+def __getattr__(name: str):
+    # the Trainer imports much that a model does not need
+    if name in ("MixerTrainer", "MixerTrainingArguments"):
+        from . import training
+
+        return getattr(training, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from hf_mixers import FAMILIES
-
-from .example_runs import FOLDER as EXAMPLES
-from .hub.server import serve
+from tests.examples.example_runs import FOLDER as EXAMPLES
+from tests.hub.server import serve
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from tokenizers.models import WordLevel
 from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast
 
 from hf_mixers import DnaTokenizer, save_with_code
-
-from .families import every_family
+from tests.families import every_family
 
 
 @every_family

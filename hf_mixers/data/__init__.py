@@ -1,5 +1,6 @@
-"""Data: sequences, splits, batches."""
+"""Data: sequences from files, labels, splits, windows, batches."""
 
+from .._moved import moved_names
 from .augment import StrandCollator, TokenDropoutCollator
 from .batching import TokenBudgetBatchSampler
 from .classes import balanced_class_weights, describe_classes, format_classes
@@ -9,7 +10,6 @@ from .encode import fix_lengths, tokenize_sequences
 from .filters import filter_lengths, filter_letters
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .genomes import record_names
-from .images import PixelScaler, load_images, make_image_parts
 from .pieces import cut_sequences
 from .sequences import load_sequences
 from .splits import (
@@ -20,13 +20,6 @@ from .splits import (
     subset_stratified,
 )
 from .synthetic import adding_problem, fixed_adding_problem, temporal_order
-from .tables import TableEncoder, load_table
-from .time_series import (
-    SeriesScaler,
-    load_aeon_series,
-    load_time_series,
-    make_series_parts,
-)
 from .windows import GenomeWindows
 
 __all__ = [
@@ -35,10 +28,7 @@ __all__ = [
     "GenomeWindows",
     "MaskedLMCollator",
     "PaddedCollator",
-    "PixelScaler",
-    "SeriesScaler",
     "StrandCollator",
-    "TableEncoder",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
     "adding_problem",
@@ -51,16 +41,10 @@ __all__ = [
     "fix_lengths",
     "fixed_adding_problem",
     "format_classes",
-    "load_aeon_series",
     "load_embedded",
     "load_embedded_series",
     "load_genbank_task",
-    "load_images",
     "load_sequences",
-    "load_table",
-    "load_time_series",
-    "make_image_parts",
-    "make_series_parts",
     "record_names",
     "split_by_column",
     "split_by_group",
@@ -69,3 +53,21 @@ __all__ = [
     "temporal_order",
     "tokenize_sequences",
 ]
+
+# names of the first release
+__getattr__ = moved_names(
+    __name__,
+    {
+        "hf_mixers.data.other": [
+            "PixelScaler",
+            "SeriesScaler",
+            "TableEncoder",
+            "load_aeon_series",
+            "load_images",
+            "load_table",
+            "load_time_series",
+            "make_image_parts",
+            "make_series_parts",
+        ],
+    },
+)

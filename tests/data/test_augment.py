@@ -6,8 +6,7 @@ import torch
 
 from hf_mixers import DnaTokenizer, reverse_complement
 from hf_mixers.data import FlatCollator, MaskedLMCollator, StrandCollator, TokenDropoutCollator
-
-from .test_collators import examples
+from tests.data.test_collators import examples
 
 
 def test_strands_are_turned_by_chance_anew_in_each_epoch_and_never_for_evaluation():

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from hf_mixers.data import load_sequences
-
-from .files import GENBANK, READS, ROWS, TWO, genbank, gzipped, write
+from tests.data.files import GENBANK, READS, ROWS, TWO, genbank, gzipped, write
 
 
 @pytest.mark.parametrize(

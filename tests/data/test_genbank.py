@@ -5,8 +5,7 @@ import logging
 import pytest
 
 from hf_mixers.data import GENBANK_TASKS, load_genbank_task
-
-from .files import genbank, gzipped
+from tests.data.files import genbank, gzipped
 
 BASES = "ACGTACGTAC" * 4
 CARP = "Eukaryota; Metazoa; Cyprinidae; Cyprininae; Carassius"

@@ -8,8 +8,7 @@ from datasets import ClassLabel, Dataset, IterableDataset, Value
 from torch.utils.data import DataLoader
 
 from hf_mixers.data import load_sequences
-
-from .files import GENBANK, READS, ROWS, TWO, write
+from tests.data.files import GENBANK, READS, ROWS, TWO, write
 
 
 @pytest.mark.parametrize("name", ["x.fa", "x.fasta", "x.fna", "x.fa.gz", "odd [1] name.FA"])

@@ -14,8 +14,7 @@ from torch.utils.data import DataLoader
 import hf_mixers.data.genomes
 from hf_mixers import ByteTokenizer, DnaTokenizer, reverse_complement
 from hf_mixers.data import GenomeWindows, record_names, records
-
-from .files import gzipped
+from tests.data.files import gzipped
 
 TOKENIZER = DnaTokenizer()
 

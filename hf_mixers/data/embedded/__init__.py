@@ -4,8 +4,8 @@ from pathlib import Path
 
 from datasets import Dataset, DatasetDict
 
+from ..other.time_series import load_time_series
 from ..sequences import load_sequences
-from ..time_series import load_time_series
 
 FOLDER = Path(__file__).parent
 

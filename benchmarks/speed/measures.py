@@ -1,0 +1,318 @@
+"""The figures that matter, as ratios of rows of one table, so of one run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..tables import Row, find_rows
+from .commands.parts import PARTS
+
+Tables = dict[str, list[Row]]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure beside what it must reach and what it should."""
+
+    name: str
+    must: str
+    aim: str
+    value: str
+
+
+class Missing(Exception):
+    """A row that a figure needs is not there, or says how its measurement failed."""
+
+
+def make_measures(tables: Tables) -> list[Measure]:
+    """All figures that the tables allow."""
+    made = []
+    for command, make in _MAKERS:
+        if rows := tables.get(command):
+            made += make(rows)
+    return made
+
+
+def _measure(name: str, must: str, aim: str, value: Callable[[], str]) -> Measure:
+    try:
+        return Measure(name, must, aim, value())
+    except Missing as missing:
+        return Measure(name, must, aim, str(missing))
+
+
+def _find(rows: list[Row], **labels) -> Row:
+    """The one row with these labels, measured without failure."""
+    found = find_rows(rows, **labels)
+    if not found:
+        raise Missing("not measured")
+    if found[0]["status"] != "ok":
+        name = found[0].get("network") or found[0].get("tokenizer")
+        raise Missing(f"{name}: {found[0]['status']}")
+    return found[0]
+
+
+def _ratio(rows: list[Row], column: str, over: dict, under: dict) -> float:
+    upper, lower = _find(rows, **over)[column], _find(rows, **under)[column]
+    if upper is None or not lower:
+        raise Missing("not measured")
+    return upper / lower
+
+
+def _longest(rows: list[Row]) -> int:
+    return max(row["length"] for row in rows)
+
+
+def _blocks(rows: list[Row]) -> list[Measure]:
+    length = _longest(rows)
+
+    def ratio(memory: str) -> str:
+        ours = {"network": "chordmixer", "memory": memory, "mode": "forward", "length": length}
+        return f"{_ratio(rows, 'median_s', ours, {**ours, 'network': 'products'}):.2f}"
+
+    return [
+        _measure(
+            f"block, forward, {length:,} tokens, {memory} memory: time / its two products alone",
+            "≤ 1.6",
+            "1.3",
+            lambda memory=memory: ratio(memory),
+        )
+        for memory in ("fresh", "reused")
+    ]
+
+
+def _peers(rows: list[Row]) -> list[Measure]:
+    lengths = sorted({row["length"] for row in rows})
+    # the goals beside peers are for 16k tokens, those beside the plain twin for the most
+    middle = max((one for one in lengths if one <= 16_384), default=lengths[0])
+
+    def compare(column: str, mode: str, length: int, upper: str, lower: str) -> float:
+        labels = {"mode": mode, "length": length}
+        return _ratio(rows, column, {**labels, "network": upper}, {**labels, "network": lower})
+
+    made = []
+    for mode, text, length, other, title, must, aim in (
+        ("forward", "network, forward", lengths[-1], "plain", "plain", "≥ 2.0x", "3x"),
+        ("training", "training step", middle, "nystromformer", "Nyströmformer", "≥ 2.5x", ""),
+        ("training", "training step", middle, "fnet", "FNet", "> 1x", "2x"),
+    ):
+        case = ("median_s", mode, length, other, "chordmixer")
+        name = f"{text}, {length:,} tokens: speed / {title}"
+        made.append(_measure(name, must, aim, lambda case=case: f"{compare(*case):.2f}x"))
+    return made
+
+
+def _memory(rows: list[Row]) -> list[Measure]:
+    made = []
+    task = find_rows(rows, task="training step")
+    # operation by operation, autograd stores all activations
+    stored = {"network": "unfused"}
+    for name, must, aim in (("reversible", "≤ 0.35", "0.2"), ("chordmixer", "", "")):
+        title = "default" if name == "chordmixer" else name
+        made.append(
+            _measure(
+                f"training step, {_longest(task):,} tokens: peak memory, {title} / all stored",
+                must,
+                aim,
+                lambda name=name: f"{_ratio(task, 'peak_mib', {'network': name}, stored):.2f}",
+            )
+        )
+
+    for name in ("chordmixer", "checkpointed", "reversible"):
+        title = "default" if name == "chordmixer" else name
+        for column, what, must, aim, flip in (
+            ("median_s", "speed", "≥ 1.5x", "2x", True),
+            ("peak_mib", "peak memory", "≤ 0.45", "0.25", False),
+        ):
+            pair = [{"network": name}, {"network": "plain"}]
+            case = (task, column, *(reversed(pair) if flip else pair))
+            unit = "x" if flip else ""
+            made.append(
+                _measure(
+                    f"training step, {_longest(task):,} tokens, {title}: {what} / plain",
+                    must,
+                    aim,
+                    lambda case=case, unit=unit: f"{_ratio(*case):.2f}{unit}",
+                )
+            )
+
+    def peak(labels: dict) -> str:
+        mib = _find(rows, **labels)["peak_mib"]
+        if mib is None:
+            raise Missing("not measured")
+        return f"{mib / 1024:.1f} GiB"
+
+    for task, network, text, aim in (
+        ("long training step", "chordmixer", "default", None),
+        ("long training step", "checkpointed", "checkpointed", ""),
+        ("long training step", "reversible", "reversible", "8 GiB"),
+        ("long inference", "chordmixer", "inference", ""),
+    ):
+        lengths = sorted({row["length"] for row in find_rows(rows, task=task)})
+        for length in lengths:
+            labels = {"task": task, "network": network, "length": length}
+            what = text if task == "long inference" else f"one optimiser step, {text}"
+            name = f"one sequence of {length:,} tokens, {what}: peak memory"
+            # the default is not meant for it, and more than the shortest is a bonus
+            must = "≤ 20 GiB" if aim is not None and length == lengths[0] else ""
+            made.append(_measure(name, must, aim or "", lambda labels=labels: peak(labels)))
+    return made
+
+
+def _mixed(rows: list[Row]) -> list[Measure]:
+    def over_ideal(batch: str, mode: str) -> str:
+        one = _find(rows, network="chordmixer", mode=mode, batch="one long sequence")
+        row = _find(rows, network="chordmixer", mode=mode, batch=batch)
+        ideal = one["median_s"] / one["token_blocks"] * row["token_blocks"]
+        return f"{row['median_s'] / ideal:.2f}"
+
+    def speed_of_one() -> str:
+        labels = {"mode": "training", "batch": "one long sequence"}
+        pair = [{**labels, "network": network} for network in ("plain", "chordmixer")]
+        return f"{_ratio(rows, 'median_s', *pair):.2f}x"
+
+    longest = max(row["longest"] for row in rows)
+    name = f"training step, {longest:,} tokens, default, measured with the batches: speed / plain"
+    return [_measure(name, "≥ 1.5x", "2x", speed_of_one)] + [
+        _measure(
+            f"{text}, a batch of {described}: time / ideal",
+            "≤ 1.3",
+            "1.1",
+            lambda batch=batch, mode=mode: over_ideal(batch, mode),
+        )
+        for mode, text in (("forward", "forward"), ("training", "training step"))
+        for batch, described in (
+            ("genes", "genes"),
+            ("spread", "very different lengths"),
+            ("short", "many short sequences"),
+        )
+    ]
+
+
+def _parts(rows: list[Row]) -> list[Measure]:
+    def describe(network: str) -> str:
+        row = _find(rows, network=network)
+        seconds = {part: row[f"{part}_s"] / max(1, row["repeats"]) for part in (*PARTS, "rest")}
+        return ", ".join(f"{part} {value:.2g} s" for part, value in seconds.items())
+
+    return [
+        _measure(
+            f"training step, {_longest(rows):,} tokens, {title}: where the time goes",
+            "",
+            "",
+            lambda network=network: describe(network),
+        )
+        for network, title in (("chordmixer", "default"), ("plain", "plain"))
+    ]
+
+
+def _scaling(rows: list[Row]) -> list[Measure]:
+    lengths = sorted({row["length"] for row in rows})
+    start = next((one for one in lengths if one >= 65_536), lengths[0])
+    end = lengths[-1]
+
+    def growth(mode: str) -> str:
+        labels = {"network": "chordmixer", "mode": mode}
+        long, short = (_find(rows, **labels, length=length) for length in (end, start))
+        grown = long["median_s"] / short["median_s"]
+        return f"{grown / (long['token_blocks'] / short['token_blocks']):.2f}"
+
+    return [
+        _measure(
+            f"{mode}, growth from {start:,} to {end:,} tokens / that of N log N",
+            "≤ 1.2",
+            "1.05",
+            lambda mode=mode: growth(mode),
+        )
+        for mode in ("forward", "training")
+    ]
+
+
+def _throughput(rows: list[Row]) -> list[Measure]:
+    def rate(network: str, layout: str) -> float:
+        return tokens_per_second(_find(rows, network=network, layout=layout))
+
+    return [
+        _measure(
+            f"training on genes: real tokens per second / those of {text}",
+            must,
+            "",
+            lambda other=other: f"{rate('chordmixer', 'flat') / rate(*other):.1f}x",
+        )
+        for other, text, must in (
+            (("plain", "padded"), "plain, padded to the longest gene", "≥ 5x"),
+            (("plain", "padded to the batch"), "plain, padded to the longest of a batch", ""),
+            (("chordmixer", "padded"), "ours, padded to the longest gene", ""),
+        )
+    ]
+
+
+def _links(rows: list[Row]) -> list[Measure]:
+    made = []
+    ours = {"network": "paramixer"}
+    for other, title in (("gather", "gathering all links"), ("torch.sparse", "torch.sparse")):
+        theirs = {"network": other}
+        head = f"factors of a Paramixer, {_longest(rows):,} tokens, forward and backward"
+        for what, must, case, unit in (
+            ("speed", "≥ 2x", (rows, "median_s", theirs, ours), "x"),
+            ("peak memory", "≤ 0.5", (rows, "peak_mib", ours, theirs), ""),
+        ):
+            made.append(
+                _measure(
+                    f"{head}: {what} / {title}",
+                    must,
+                    "",
+                    lambda case=case, unit=unit: f"{_short(_ratio(*case))}{unit}",
+                )
+            )
+    return made
+
+
+def _heads(rows: list[Row]) -> list[Measure]:
+    made = []
+    for dropout, kind in ((0.0, "scores never held"), (0.1, "dropout, scores held")):
+        pair = [{"network": name, "dropout": dropout} for name in ("mrsformer", "one scale")]
+        for column, what in (("median_s", "time"), ("peak_mib", "peak memory")):
+            made.append(
+                _measure(
+                    f"heads of a MrsFormer, {_longest(rows):,} tokens, forward and backward, "
+                    f"{kind}: {what} / heads of one scale",
+                    "≤ 0.6",
+                    "0.33",
+                    lambda case=(rows, column, *pair): f"{_ratio(*case):.2f}",
+                )
+            )
+    return made
+
+
+def _tokenizers(rows: list[Row]) -> list[Measure]:
+    made = []
+    for count, letters in dict.fromkeys((row["sequences"], row["letters"]) for row in rows):
+        shape = {"sequences": count, "letters": letters}
+        ours = {**shape, "tokenizer": "DnaTokenizer"}
+        for other, title in (("numpy table", "a numpy table"), ("tokenizers", "tokenizers")):
+            case = (rows, "median_s", {**shape, "tokenizer": other}, ours)
+            name = f"DnaTokenizer, {count:,} x {letters:,} bases: speed / {title}"
+            made.append(_measure(name, "", "", lambda case=case: f"{_short(_ratio(*case))}x"))
+    return made
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
+
+
+def tokens_per_second(row: Row) -> float:
+    """Real tokens of all timed runs over their time."""
+    return row["tokens"] / sum(float(seconds) for seconds in row["all_s"].split())
+
+
+_MAKERS = (
+    ("blocks", _blocks),
+    ("peers", _peers),
+    ("memory", _memory),
+    ("parts", _parts),
+    ("mixed", _mixed),
+    ("scaling", _scaling),
+    ("throughput", _throughput),
+    ("links", _links),
+    ("heads", _heads),
+    ("tokenizers", _tokenizers),
+)

@@ -1,0 +1,1 @@
+"""Trainings whose results are recorded."""

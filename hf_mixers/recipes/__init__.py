@@ -1,0 +1,1 @@
+"""Trainings from data to report, as functions."""

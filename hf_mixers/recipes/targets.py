@@ -1,0 +1,107 @@
+"""What a supervised model is to predict, and how its answers are scored, written and drawn."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.special import softmax
+
+from ..metrics import classification_report, regression_report
+from ..reporting.plots import plot_by_length, plot_confusion, plot_scatter
+
+
+class Classes:
+    """The goal of a classifier: one of several classes."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = list(names)
+
+    def config_fields(self) -> dict:
+        """What the config of a model must say."""
+        return {
+            "id2label": dict(enumerate(self.names)),
+            "label2id": {name: number for number, name in enumerate(self.names)},
+            "problem_type": "single_label_classification",
+        }
+
+    def notes(self) -> list[str]:
+        """What users of a model must know about its answers."""
+        return []
+
+    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
+        return classification_report(outputs, labels, lengths, class_names=self.names, **options)
+
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+        """What is written about every row, given logits."""
+        scores = softmax(outputs, axis=-1).round(6)
+        columns = {"label": [self.names[label] for label in labels]}
+        return columns | {f"score_{n}": scores[:, i] for i, n in enumerate(self.names)}
+
+    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
+        """Pictures of the results, by name."""
+        plot_confusion(reports["model"], folder / "confusion.png")
+        return ["confusion.png", *_draw_by_length(reports, folder, "accuracy")]
+
+
+class Amount:
+    """The goal of a regression: a number, which models see as it is or standardised.
+
+    Args:
+        mean, std: Of the target in the training part, if models see it standardised; results are in
+            the target's own units.
+        tolerance: By how much an answer may be off and still count as right.
+    """
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0, tolerance: float | None = None):
+        self.mean, self.std, self.tolerance = mean, std, tolerance
+
+    def config_fields(self) -> dict:
+        return {"num_labels": 1, "problem_type": "regression"}
+
+    @property
+    def is_standardized(self) -> bool:
+        return (self.mean, self.std) != (0, 1)
+
+    def notes(self) -> list[str]:
+        if not self.is_standardized:
+            return []
+        return [
+            f"The model answers in standard deviations: its output times {self.std:.6g} plus"
+            f" {self.mean:.6g} is the amount."
+        ]
+
+    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
+        values = self._unscale(outputs), self._unscale(labels)
+        report = regression_report(*values, lengths, tolerance=self.tolerance, **options)
+        if not self.is_standardized:
+            return report
+        rmse = report["overall"]["rmse"]
+        report["overall"]["rmse_standardized"] = {
+            name: None if value is None else value / self.std for name, value in rmse.items()
+        }
+        return report
+
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+        return {"target": self._unscale(labels), "prediction": self._unscale(outputs)}
+
+    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
+        plot_scatter(self._unscale(outputs), self._unscale(labels), folder / "scatter.png")
+        metric = "rmse" if self.tolerance is None else "within_tolerance"
+        return ["scatter.png", *_draw_by_length(reports, folder, metric)]
+
+    def _unscale(self, values: np.ndarray) -> np.ndarray:
+        return np.ravel(values).astype(np.float64) * self.std + self.mean
+
+
+Goal = Classes | Amount
+
+
+def _draw_by_length(reports: Mapping[str, dict], folder: Path, metric: str) -> list[str]:
+    """Results by length, where there is more than one."""
+    lengths = {
+        (part["min_length"], part["max_length"]) for part in reports["model"].get("by_length", [])
+    }
+    if len(lengths) < 2:
+        return []
+    plot_by_length(reports, folder / "by_length.png", metric=metric)
+    return ["by_length.png"]

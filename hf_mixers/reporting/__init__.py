@@ -1,0 +1,1 @@
+"""What a run leaves behind: folder, card, plots, environment."""

@@ -1,0 +1,127 @@
+"""Runs of the examples: their defaults, and what they leave behind in one folder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import upload_folder
+from transformers import Trainer
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from ..metrics import overall_values
+from .card import make_card
+from .environment import run_environment
+from .files import write_json
+from .plots import plot_history
+
+# settings of the Trainer that a reader of the card asks for
+_SETTINGS = (
+    "learning_rate",
+    "lr_scheduler_type",
+    "num_train_epochs",
+    "max_steps",
+    "train_token_budget",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "weight_decay",
+    "max_grad_norm",
+    "seed",
+)
+
+
+def write_run(
+    trainer: Trainer,
+    reports: Mapping[str, Mapping],
+    *,
+    options: Sequence[Any],
+    dataset_name: str,
+    task: str,
+    processor: Any = None,
+    base_model: str | None = None,
+    plots: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    part: str = "test",
+) -> dict:
+    """Write the card of a trained model, its metrics and the curves of training; return these.
+
+    The model itself is there already: `hand_over` saves it. With `push_to_hub` all goes there.
+
+    Args:
+        reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
+        options: Dataclasses with the settings of the script, besides those of the Trainer.
+        processor: Tokenizer or image processor to save beside the model.
+        plots: Further pictures that lie in the output folder.
+        notes: What the card says to users of the model.
+        part: Which part of the data the results are of.
+    """
+    folder = Path(trainer.args.output_dir)
+    history = trainer.state.log_history
+    environment = run_environment(trainer.args.seed)
+    results = {
+        part: dict(reports),
+        "history": history,
+        "options": {type(part).__name__: asdict(part) for part in options},
+        "training": trainer.args.to_dict(),
+        "config": trainer.model.config.to_diff_dict(),
+        "parameters": trainer.model.num_parameters(),
+        "environment": environment,
+    }
+    write_json(folder / "metrics.json", results)
+    if processor is not None:
+        processor.save_pretrained(folder)
+    plot_history(history, folder / "history.png")
+    # a card tells of the test part alone: with others, settings are still being chosen
+    if part == "test":
+        _write_card(
+            trainer,
+            reports,
+            dataset_name=dataset_name,
+            task=task,
+            base_model=base_model,
+            plots=[*plots, "history.png"],
+            notes=notes,
+            versions=environment,
+            has_tokenizer=processor is not None,
+        )
+    if trainer.args.push_to_hub:
+        _publish(trainer)
+    return results
+
+
+def _write_card(trainer: Trainer, reports: Mapping[str, Mapping], **description) -> None:
+    settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
+    # a budget takes the place of the batch size
+    if settings["train_token_budget"] is not None:
+        del settings["per_device_train_batch_size"]
+    card = make_card(
+        trainer.model,
+        report=reports["model"],
+        training={name: value for name, value in settings.items() if value is not None},
+        baselines={name: report for name, report in reports.items() if name != "model"},
+        **description,
+    )
+    card.save(Path(trainer.args.output_dir) / "README.md")
+
+
+def _publish(trainer: Trainer) -> None:
+    """Bring the results to the model, which the Trainer has published with a card of its own."""
+    upload_folder(
+        repo_id=trainer.hub_model_id,
+        folder_path=trainer.args.output_dir,
+        commit_message="Results and model card",
+        token=trainer.args.hub_token,
+        revision=trainer.args.hub_revision,
+        ignore_patterns=["_*", f"{PREFIX_CHECKPOINT_DIR}-*"],
+    )
+
+
+def print_overall(reports: Mapping[str, Mapping]) -> None:
+    """One line per model with its metrics."""
+    for name, report in reports.items():
+        text = ", ".join(
+            f"{key} {value:.4f}"
+            for key, value in overall_values(report).items()
+            if isinstance(value, float)
+        )
+        print(f"{name}: {text}", flush=True)

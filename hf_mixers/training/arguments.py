@@ -1,0 +1,26 @@
+"""Arguments of `MixerTrainer`."""
+
+from dataclasses import dataclass, field
+
+from transformers import TrainingArguments
+
+
+@dataclass
+class MixerTrainingArguments(TrainingArguments):
+    """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes."""
+
+    train_token_budget: int | None = field(
+        default=16384,
+        metadata={"help": "Most tokens in a training batch of one process; none: batch sizes."},
+    )
+    eval_token_budget: int | None = field(
+        default=65536,
+        metadata={"help": "Most tokens in an evaluation batch of one process; none: batch sizes."},
+    )
+    muon_learning_rate: float | None = field(
+        default=None,
+        metadata={
+            "help": "Train the matrices of the blocks with Muon at this learning rate, and all else"
+            " with AdamW at --learning_rate; none: AdamW for all."
+        },
+    )

@@ -1,0 +1,114 @@
+"""Recorded experiments: what they run is known beforehand, and their records name no machine."""
+
+import json
+
+import pytest
+
+from benchmarks.trainings import __main__ as experiments
+from benchmarks.trainings.__main__ import main
+from benchmarks.trainings.catalogue import EXPERIMENTS, Experiment, finetune
+from tests.examples.example_runs import load
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    folder = experiments.ROOT / "runs"
+    monkeypatch.setattr(experiments, "ROOT", tmp_path)
+    monkeypatch.setattr(experiments, "RESULTS", tmp_path / "results")
+    (tmp_path / "examples").symlink_to(folder.parent / "examples")
+    return tmp_path / "results"
+
+
+def test_an_experiment_is_run_once_and_recorded(results, tmp_path, monkeypatch, capfd):
+    settings = {"track_size": 4, "intermediate_size": 8}
+    arguments = ("--smoke", "true", "--report_on", "validation", "--baselines", "none")
+    monkeypatch.setitem(EXPERIMENTS, "tiny", finetune(settings, *arguments))
+    runs = tmp_path / "runs"
+    main(["tiny", "--runs", str(runs)])
+    text = (results / "tiny.json").read_text()
+    record = json.loads(text)
+    assert record["script"] == "examples/finetune_classification.py"
+    assert json.loads(record["arguments"][1]) == settings
+    assert record["config"]["track_size"] == 4
+    assert 0 <= record["validation"]["model"]["overall"]["accuracy"]["value"] <= 1
+    assert "test" not in record
+    assert str(tmp_path) not in text
+    assert not (runs / "tiny" / "README.md").exists(), "a card tells of the test part alone"
+    capfd.readouterr()
+    main(["tiny", "--runs", str(runs)])
+    assert "nothing to do" in capfd.readouterr().out
+
+
+def test_seeds_are_run_one_by_one_and_not_again(results, tmp_path, monkeypatch):
+    arguments = ("--smoke", "true", "--baseline", "false", "--settings", '{"hidden_size": 16}')
+    monkeypatch.setitem(EXPERIMENTS, "two", Experiment("time_series", arguments, seeds=(3, 4)))
+    runs = tmp_path / "runs"
+    main(["two", "--runs", str(runs)])
+    record = json.loads((results / "two.json").read_text())
+    assert [one["seed"] for one in record["runs"]] == [3, 4]
+    assert record["config"]["hidden_size"] == 16
+    losses = [one["history"][-1]["train_loss"] for one in record["runs"]]
+    assert losses[0] != losses[1], "the seed must reach the script"
+
+    (results / "two.json").unlink()
+    written = (runs / "two" / "seed_3" / "metrics.json").stat().st_mtime_ns
+    main(["two", "--runs", str(runs)])
+    assert (runs / "two" / "seed_3" / "metrics.json").stat().st_mtime_ns == written
+    assert json.loads((results / "two.json").read_text()) == record
+
+
+def test_a_finished_run_is_not_taken_for_one_with_other_arguments(results, tmp_path, monkeypatch):
+    def write_metrics(command, **options):
+        folder = tmp_path / "runs" / "quick"
+        folder.mkdir(parents=True)
+        metrics = {"test": {"seed": command[-3]}, "config": {}, "parameters": 1, "environment": {}}
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+
+    monkeypatch.setattr(experiments.subprocess, "run", write_metrics)
+    call = ["quick", "--runs", str(tmp_path / "runs")]
+    for seed in ("1", "2"):
+        monkeypatch.setitem(EXPERIMENTS, "quick", Experiment("x", ("--seed", seed)))
+        if seed == "2":
+            (results / "quick.json").unlink()
+            with pytest.raises(SystemExit, match="other arguments: --again runs it anew"):
+                main(call)
+        main([*call, "--again"])
+        assert json.loads((results / "quick.json").read_text())["test"]["seed"] == seed
+
+
+def test_what_cannot_be_run_is_said(results, monkeypatch):
+    with pytest.raises(SystemExit, match="There is no experiment 'none'"):
+        main(["none"])
+    monkeypatch.setitem(EXPERIMENTS, "far", Experiment("x", ("--data", "{data}/x.parquet")))
+    with pytest.raises(SystemExit, match="far reads data from a folder: give it with --data"):
+        main(["far"])
+    monkeypatch.setitem(EXPERIMENTS, "later", Experiment("x", ("--checkpoint", "{runs}/tiny")))
+    with pytest.raises(SystemExit, match="later starts from the model of tiny: run that first"):
+        main(["later"])
+
+
+def test_experiments_start_from_experiments():
+    starts = {experiment.needs for experiment in EXPERIMENTS.values()} - {None}
+    assert starts
+    assert starts <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_scripts_accept_what_experiments_ask_for(name, tmp_path, monkeypatch):
+    class Accepted(Exception):
+        pass
+
+    def accept(training):
+        raise Accepted
+
+    experiment = EXPERIMENTS[name]
+    script = load(experiment.script)
+    monkeypatch.setattr(script, "begin_run", accept)
+    with pytest.raises(Accepted):
+        script.main([*experiment.arguments, "--output_dir", str(tmp_path)])
+
+
+def test_all_experiments_can_be_seen(capsys):
+    main(["--list"])
+    out = capsys.readouterr().out
+    assert all(f"{name}: " in out for name in EXPERIMENTS)

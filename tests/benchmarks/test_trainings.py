@@ -1,0 +1,103 @@
+"""Tables about recorded trainings say what the records hold, and leave out what is not recorded."""
+
+import json
+
+import numpy as np
+
+from benchmarks.trainings.curves import draw_trainings
+from benchmarks.trainings.tables import make_trainings_section
+from hf_mixers.metrics import classification_report
+
+
+def overall(**values: float) -> dict:
+    return {"overall": {name: {"value": value} for name, value in values.items()}}
+
+
+def write(folder, name: str, **content) -> None:
+    record = {
+        "script": "examples/x.py",
+        "seconds": 150,
+        "parameters": 1_240_000,
+        "history": [{"epoch": 1.0}, {"epoch": 1.5}],
+        "environment": {"machine": {"threads": 1}},
+        **content,
+    }
+    (folder / f"{name}.json").write_text(json.dumps(record))
+
+
+def test_nothing_recorded_is_said(tmp_path):
+    (tmp_path / "blocks.json").write_text('{"machine": {}}')  # of a benchmark, not of a training
+    assert make_trainings_section(tmp_path) == "Not run yet.\n"
+
+
+def test_every_kind_of_training_has_its_table(tmp_path):
+    good, fair = overall(accuracy=0.94, roc_auc=0.99), overall(accuracy=0.91, roc_auc=0.97)
+    write(tmp_path, "genes_random", test={"model": good, "kmer": fair})
+    contigs = overall(accuracy=0.9, balanced_accuracy=0.85, roc_auc=0.98)
+    write(tmp_path, "contigs5", test={"model": contigs})
+    few = [overall(accuracy=accuracy, roc_auc=0.95) for accuracy in (0.8, 0.9)]
+    runs = [{"test": {"model": scores, "kmer": fair}} for scores in few]
+    write(tmp_path, "few_scratch", runs=runs)
+    write(tmp_path, "vowels_mrs_luna", runs=[{"test": {"model": one}} for one in few])
+    write(tmp_path, "vowels_mrs_softmax", runs=[{"test": {"model": good, "ridge": fair}}] * 2)
+    write(tmp_path, "adult_plain", runs=[{"test": {"model": one}} for one in few])
+    write(tmp_path, "adult_mrs", runs=[{"test": {"model": good, "trees": fair}}] * 2)
+    model, markov = {"accuracy": 0.4, "perplexity": 3.5}, {"accuracy": 0.375, "perplexity": 3.6}
+    write(tmp_path, "mlm_genomes", test={"model": model, "Markov": markov})
+    adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
+    write(tmp_path, "adding_200", test=adding)
+    order = {"model": overall(accuracy=0.999), "always XX": overall(accuracy=0.25)}
+    for task, test, positions in (
+        ("temporal_order", order, "absolute"),
+        ("adding", adding, "none"),
+    ):
+        config = {"max_position_embeddings": 2048, "position_embedding_type": positions}
+        arguments = ["--length", "2048", "--task", task]
+        write(tmp_path, f"paramixer_{task}", test=test, config=config, arguments=arguments)
+    write(tmp_path, "blocks_mix_rotate_layer", validation={"model": good})
+    write(tmp_path, "rotation_alternating", test={"model": model, "Markov": markov})
+    for name, accuracy in (("genes_species", 0.9), ("choice_token_dropout", 0.8)):
+        scores = {"eval_accuracy": accuracy, "eval_roc_auc": 0.96}
+        history = [
+            {"epoch": 1.0, **scores, "eval_balanced_accuracy": 0.8},
+            {"epoch": 2.0, **scores, "eval_accuracy": 0.1, "eval_balanced_accuracy": 0.7},
+        ]
+        write(tmp_path, name, test={"model": fair}, history=history)
+
+    lines = make_trainings_section(tmp_path).splitlines()
+    effort = "1.24 M parameters, 1.5 epochs, 2 minutes on one core"
+    for line in (
+        f"| two genera, genes drawn at random | {effort} | 0.940, 0.990 | 0.910, 0.970 |  |",
+        f"| contigs of five species, 100 to 518,565 bases | {effort} | 0.850, 0.980 |  |  |",
+        "| from scratch | 2 | 0.850 ± 0.071 | 0.950 ± 0.000 |",
+        "| k-mer regression | 2 | 0.910 ± 0.000 | 0.970 ± 0.000 |",
+        "| softmax | 2 | 94.00 ± 0.00 |  |",
+        "| Luna | 2 | 85.00 ± 7.07 | 99.46 |",
+        "| ridge | 2 | 91.00 ± 0.00 |  |",
+        "| Adult, accuracy | 2 | 0.940 ± 0.000 | 0.850 ± 0.071 | 0.910 ± 0.000 (trees) |",
+        "| ChordMixer | 0.400 | 3.500 |",
+        "| Markov | 0.375 | 3.600 |",
+        f"| 200, 4,096 tokens a step | {effort} | 99.50% | 10.00% |",
+        f"| adding | 2,048 | none | {effort} | 99.50% | 10.00% |",
+        f"| temporal order | 2,048 | learned | {effort} | 99.90% | 25.00% |",
+        "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
+        "| `alternating` | 0.400 | 3.500 |",
+        "| the model of the first table | 0.900 | 0.960 |",
+        "| alternating rotation, 15% of the bases hidden | 0.800 | 0.960 |",
+    ):
+        assert line in lines
+    assert not any("pre-trained on" in line for line in lines)
+    remark = "contigs are cut into pieces for training and judged whole, by balanced accuracy"
+    assert f"95% bootstrap intervals in the files; {remark}." in lines
+    assert "![adding problem](benchmarks/results/adding.png)" in lines
+
+
+def test_pictures_are_drawn_of_what_is_recorded(tmp_path):
+    assert draw_trainings(tmp_path) == []
+    history = [{"epoch": 0.5, "loss": 0.1}, {"epoch": 1.0, "eval_within_tolerance": 0.9}]
+    write(tmp_path, "adding_200", history=history)
+    report = classification_report(np.eye(2)[[0, 1, 1, 0]], [0, 1, 0, 0], [5, 6, 7, 8])
+    write(tmp_path, "contigs5", test={"model": report, "kmer": report})
+    pictures = draw_trainings(tmp_path)
+    assert [path.name for path in pictures] == ["contigs5.png", "adding.png"]
+    assert all(path.stat().st_size > 1000 for path in pictures)

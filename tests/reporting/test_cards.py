@@ -1,0 +1,257 @@
+"""Cards say what the reports say, and their code runs."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub import ModelCard
+
+from hf_mixers import FAMILIES, DnaTokenizer, MrsFormerConfig
+from hf_mixers.metrics import classification_report, regression_report
+from hf_mixers.reporting.card import format_number, make_card
+from hf_mixers.reporting.environment import run_environment
+from tests.families import HEADS, ROWS, every_family, every_head, find_row
+
+ARGUMENTS = {"dataset_name": "someone/two_genera", "task": "text-classification"}
+
+
+def make_report(seed=0):
+    chance = np.random.default_rng(seed)
+    labels, lengths = chance.integers(2, size=200), chance.integers(9, 2000, size=200)
+    scores = labels + chance.normal(size=200)
+    return classification_report(
+        scores, labels, lengths, num_bootstrap=50, class_names=["Mus", "Rattus"]
+    )
+
+
+@pytest.fixture
+def model():
+    return ROWS[0].build("sequence_classification")
+
+
+def run_code(card, monkeypatch, folder):
+    (code,) = re.findall(r"```python\n(.*?)```", card.text, re.S)
+    assert "import hf_mixers" in code
+    monkeypatch.chdir(folder)
+    names = {}
+    exec(code, names)
+    return names["output"]
+
+
+def shown(metric):
+    return f"{metric['value']:.3f} [{metric['low']:.3f}, {metric['high']:.3f}]"
+
+
+def row_of(card, start):
+    """The cells of the one row of a table that starts in this way."""
+    (row,) = (line for line in card.text.splitlines() if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in row.strip("|").split("|")][1:]
+
+
+def test_results_are_exactly_those_of_the_reports(model):
+    report, baseline = make_report(0), make_report(1)
+    card = make_card(model, report=report, baselines={"6-mers": baseline}, **ARGUMENTS)
+    assert row_of(card, "this model") == [shown(m) for m in report["overall"].values()]
+    assert row_of(card, "6-mers") == [shown(m) for m in baseline["overall"].values()]
+    results = {result.metric_type: result for result in card.data.eval_results}
+    assert set(results) == {
+        "accuracy",
+        "balanced_accuracy",
+        "f1",
+        "matthews_correlation",
+        "roc_auc",
+    }
+    assert results["roc_auc"].metric_value == report["overall"]["roc_auc"]["value"]
+    assert results["matthews_correlation"].metric_value == report["overall"]["mcc"]["value"]
+
+
+def test_every_bin_has_its_row(model):
+    report = make_report()
+    card = make_card(model, report=report, **ARGUMENTS)
+    for part in report["by_length"]:
+        cells = row_of(card, f"{part['from_percentile']:g} to {part['to_percentile']:g}")
+        assert cells[:2] == [
+            f"{part['min_length']:,} to {part['max_length']:,}",
+            f"{part['count']}",
+        ]
+        value = part["roc_auc"]["value"]
+        assert cells[-1].startswith("undefined" if value is None else f"{value:.3f} [")
+
+
+def test_numbers_of_the_card_come_from_its_arguments(model):
+    """All decimals but the versions are in the reports."""
+    report, baseline = make_report(0), make_report(1)
+    card = make_card(
+        model, report=report, baselines={"other": baseline}, versions={}, training={}, **ARGUMENTS
+    )
+    known = set()
+    for given in (report, baseline):
+        for metrics in (given["overall"], *given["by_length"]):
+            for metric in metrics.values():
+                if isinstance(metric, dict):
+                    known |= {format_number(number) for number in metric.values()}
+                else:
+                    known.add(f"{metric:g}")
+    assert set(re.findall(r"-?\d+\.\d+", card.text)) <= known
+
+
+def test_metadata_survives_the_way_to_the_hub(model, tmp_path):
+    card = make_card(model, report=make_report(), base_model="org/base", license="mit", **ARGUMENTS)
+    card.save(tmp_path / "README.md")
+    data = ModelCard.load(tmp_path / "README.md").data
+    assert data.library_name == "transformers"
+    assert data.pipeline_tag == "text-classification"
+    assert data.license == "mit"
+    assert data.base_model == "org/base"
+    assert "chordmixer" in data.tags
+    assert data.datasets == ["someone/two_genera"]
+    assert data.eval_results == card.data.eval_results
+    assert "model-index" in data.to_dict()
+
+
+@every_family
+@every_head
+def test_code_runs_beside_the_checkpoint(row, head, monkeypatch, tmp_path):
+    model = row.build(head)
+    model.save_pretrained(tmp_path)
+    DnaTokenizer().save_pretrained(tmp_path)
+    card = make_card(model, report={"accuracy": 0.5}, **ARGUMENTS)
+    assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("head", "settings"),
+    [
+        ("sequence_classification", {"input_features": 3}),
+        ("sequence_pair_classification", {"input_features": 3}),
+        ("sequence_pair_classification", {"num_tasks": 4}),
+    ],
+)
+def test_code_runs_for_other_inputs(head, settings, monkeypatch, tmp_path):
+    assert head in HEADS
+    model = ROWS[0].build(head, **settings)
+    model.save_pretrained(tmp_path)
+    DnaTokenizer().save_pretrained(tmp_path)
+    card = make_card(model, report={"accuracy": 0.5}, **ARGUMENTS)
+    assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, "Built for up to 2,048 tokens"),
+        ({"position_embedding_type": "absolute"}, "Reads up to 2,048 tokens; longer sequences are"),
+        (
+            {"pooling": "flat", "max_position_embeddings": 64},
+            "Reads sequences of exactly 64 tokens",
+        ),
+        ({"pooling": "flat", "max_position_embeddings": 64, "input_features": 2}, "exactly 64"),
+    ],
+)
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_code_and_limits_follow_the_settings(settings, limit, has_tokenizer, monkeypatch, tmp_path):
+    model = ROWS[1].build("sequence_classification", **settings)
+    model.save_pretrained(tmp_path)
+    if has_tokenizer:
+        DnaTokenizer().save_pretrained(tmp_path)
+    card = make_card(model, report={"accuracy": 0.5}, has_tokenizer=has_tokenizer, **ARGUMENTS)
+    assert limit in card.text
+    assert ("AutoTokenizer" in card.text) == (has_tokenizer and "input_features" not in settings)
+    assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, "Built for up to 2,048 tokens; longer sequences are read as well."),
+        ({"attention_type": "linformer"}, "Reads up to 2,048 tokens; longer sequences are refused"),
+    ],
+)
+def test_limits_of_attention_are_those_of_its_kind(settings, limit):
+    model = find_row("mrsformer").build("sequence_classification", **settings)
+    assert limit in make_card(model, report={"accuracy": 0.5}, **ARGUMENTS).text
+
+
+def test_folders_and_files_are_not_taken_for_names_on_the_hub(model, monkeypatch, tmp_path):
+    (tmp_path / "runs" / "mlm").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    names = {**ARGUMENTS, "dataset_name": "genes.fa in mine"}
+    for base in ("runs/mlm", str(tmp_path)):
+        data = make_card(model, report=make_report(), base_model=base, **names).data.to_dict()
+        assert "base_model" not in data
+        assert "datasets" not in data
+
+
+@pytest.mark.parametrize(
+    ("head", "settings", "built_for"),
+    [
+        (
+            "image_classification",
+            {"image_size": 8, "patch_size": 2, "num_channels": 1},
+            "images of 8 x 8 pixels in 1 channels",
+        ),
+        (
+            "sequence_classification",
+            {"num_numeric_features": 2, "category_sizes": [3, 4, 5]},
+            "tables with 2 columns of numbers and 3 of categories",
+        ),
+        (
+            "sequence_classification",
+            {"category_sizes": [3]},
+            "tables with 0 columns of numbers and 1 of categories",
+        ),
+    ],
+)
+def test_code_runs_for_images_and_tables(head, settings, built_for, monkeypatch, tmp_path):
+    model = getattr(FAMILIES["mrsformer"], head)(MrsFormerConfig(**settings))
+    model.save_pretrained(tmp_path)
+    notes = ["Wash your hands."]
+    card = make_card(model, report={"accuracy": 0.5}, notes=notes, **ARGUMENTS)
+    assert built_for in card.text
+    assert "tokens; the ends" not in card.text
+    assert notes[0] in card.text
+    assert len(run_code(card, monkeypatch, tmp_path)) == 2
+
+
+def test_pictures_lie_beside_the_card(model, tmp_path):
+    plots = {"by length": tmp_path / "by_length.png", "course": "figures/course.png"}
+    card = make_card(model, report=make_report(), plots=plots, **ARGUMENTS)
+    assert "![by length](by_length.png)" in card.text
+    assert "![course](figures/course.png)" in card.text
+    card = make_card(model, report=make_report(), plots=[tmp_path / "by_length.png"], **ARGUMENTS)
+    assert "![by length](by_length.png)" in card.text
+
+
+def test_settings_of_the_run_are_in_the_card(model):
+    training = {"learning_rate": 5e-4, "seed": 11, "note": "a|b"}
+    card = make_card(model, report=make_report(), training=training, **ARGUMENTS)
+    assert row_of(card, "learning rate") == ["0.0005"]
+    assert row_of(card, "seed") == ["11"]
+    assert "| a\\|b |" in card.text
+    assert row_of(card, "parameters") == [f"{model.num_parameters():,}"]
+    assert row_of(card, "torch") == [str(torch.__version__)]
+    assert row_of(card, "threads") == [str(torch.get_num_threads())]
+
+
+def test_environment_of_another_machine_is_kept(model):
+    versions = run_environment(seed=4)
+    versions["machine"]["cpu"] = "another one"
+    card = make_card(model, report=make_report(), versions=versions, **ARGUMENTS)
+    assert row_of(card, "cpu") == ["another one"]
+    assert row_of(card, "seed") == ["4"]
+
+
+def test_regression_and_plain_numbers_make_cards_too(model):
+    report = regression_report([0.5, 1.0, 0.2], [0.52, 1.1, 0.2], [5, 6, 7], num_bootstrap=9)
+    card = make_card(model, report=report, **ARGUMENTS)
+    assert {result.metric_type for result in card.data.eval_results} >= {"mse", "r_squared"}
+    flat = {"accuracy": 0.5123, "perplexity": 3.25, "count": 1000}
+    card = make_card(model, report=flat, baselines={"order 0": flat}, **ARGUMENTS)
+    assert row_of(card, "this model") == row_of(card, "order 0") == ["0.512", "3.250"]
+    assert "Test rows: 1,000." in card.text
+
+
+def test_report_without_metrics_is_refused(model):
+    with pytest.raises(ValueError, match=r"report with metrics, got the keys \['count'\]\.$"):
+        make_card(model, report={"count": 3}, **ARGUMENTS)
