@@ -21,7 +21,7 @@ from transformers.utils import can_return_tuple
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_ids
 from .losses import IGNORED, sequence_loss, token_loss
-from .modeling_mixer import MixerModel, MixerPreTrainedModel
+from .modeling_mixer import Encoded, MixerModel, MixerPreTrainedModel
 from .packing import Pack
 from .starts import start_as_output
 
@@ -93,6 +93,23 @@ class MaskedLMHead(MixerHead):
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
         encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
+        loss, logits, sparse = self.guess(encoded, labels, num_items_in_batch)
+        return MaskedLMOutput(
+            loss=loss,
+            logits=logits if sparse else encoded.unpack(logits)[0],
+            hidden_states=encoded.hidden_states_of(),
+        )
+
+    def guess(
+        self,
+        encoded: Encoded,
+        labels: Tensor | None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> tuple[Tensor | None, Tensor, bool]:
+        """Loss, logits in pack order, and whether these are of labelled positions only.
+
+        Takes what the trunk gave, and labels in the layout of its input.
+        """
         hidden, pack = encoded.hidden, encoded.pack
         if self.decoder is not None:
             hidden = self.decoder(hidden, pack)
@@ -106,11 +123,7 @@ class MaskedLMHead(MixerHead):
         loss = None
         if labels is not None:
             loss = self.loss_function(logits, labels, num_items_in_batch=num_items_in_batch)
-        return MaskedLMOutput(
-            loss=loss,
-            logits=logits if sparse else encoded.unpack(logits)[0],
-            hidden_states=encoded.hidden_states_of(),
-        )
+        return loss, logits, sparse
 
 
 class ClassifierHead(MixerHead):

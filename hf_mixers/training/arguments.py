@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import torch
 from transformers import TrainingArguments
 
 
@@ -24,3 +25,9 @@ class MixerTrainingArguments(TrainingArguments):
             " with AdamW at --learning_rate; none: AdamW for all."
         },
     )
+
+    def __post_init__(self):
+        # transformers takes bf16 on a processor only if it is told that there is nothing else
+        if self.bf16 and not torch.accelerator.is_available():
+            self.use_cpu = True
+        super().__post_init__()
