@@ -24,6 +24,7 @@ from hf_mixers.recipes.taxonomy import (
     TaxonomyPretraining,
     TaxonomyTrainer,
     list_classes,
+    train_profiles,
 )
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
@@ -38,15 +39,25 @@ class Options:
     ranks: list[str] = field(default_factory=lambda: ["genus", "species"])
     rank_weights: list[float] = field(
         default_factory=lambda: [0.25, 0.1],
-        metadata={"help": "How much the loss of every rank counts; masked bases count 1."},
+        metadata={"help": "How much the loss of every rank counts."},
+    )
+    rank_learning_rate: float = field(
+        default=3e-4, metadata={"help": "Of the classifiers of the ranks and the k-mer part."}
     )
     unknown_classes: list[str] = field(
         default_factory=lambda: ["Candidatus"], metadata={"help": "Names that are no class."}
     )
     label_smoothing: float = field(default=0.0, metadata={"help": "Of the ranks."})
+    masked_weight: float = field(
+        default=1.0, metadata={"help": "How much the loss of masked bases counts."}
+    )
     mask_probability: list[float] = field(
         default_factory=lambda: [0.05, 0.45],
         metadata={"help": "Bounds of the share of bases to guess, which every gene draws."},
+    )
+    profile_epochs: int = field(
+        default=0,
+        metadata={"help": "First train the k-mer part of the pooled vector alone (kmer_size)."},
     )
     max_length: int = field(default=4096, metadata={"help": "Longer genes are cut, at random."})
     strand_probability: float = field(
@@ -87,7 +98,9 @@ def main(arguments: list[str] | None = None) -> dict:
     table = load_sequences(options.data, duplicate_ids="keep")
     if options.max_records is not None:
         table = table.select(range(min(options.max_records, len(table))))
-    classes = {rank: list_classes(table[rank][:], options.unknown_classes) for rank in options.ranks}
+    classes = {
+        rank: list_classes(table[rank][:], options.unknown_classes) for rank in options.ranks
+    }
     drawn = np.random.default_rng(0).random(len(table)) < options.held_out_share
     parts = {
         name: RankedSequences(
@@ -116,8 +129,17 @@ def main(arguments: list[str] | None = None) -> dict:
         {rank: len(names) for rank, names in classes.items() if weights[rank] > 0},
         {rank: weight for rank, weight in weights.items() if weight > 0},
         options.label_smoothing,
+        options.masked_weight,
     )
     print(f"{type(masked_lm).__name__}: {masked_lm.num_parameters():,} parameters", flush=True)
+    profile_history = []
+    resume = parse_resume(training)
+    if options.profile_epochs and not resume:
+        profile_history = train_profiles(
+            model, parts["train"], epochs=options.profile_epochs, seed=training.seed
+        )
+        for entry in profile_history:
+            print(f"profiles: {entry}", flush=True)
     bounds = tuple(options.mask_probability)
     trainer = TaxonomyTrainer(
         model,
@@ -125,13 +147,15 @@ def main(arguments: list[str] | None = None) -> dict:
         train_dataset=parts["train"],
         eval_dataset=parts["evaluation"],
         data_collator=TaxonomyCollator(tokenizer, list(model.ranks), bounds, seed=training.seed),
+        rank_learning_rate=options.rank_learning_rate,
     )
-    trainer.train(resume_from_checkpoint=parse_resume(training))
+    trainer.train(resume_from_checkpoint=resume)
     masked_lm.save_pretrained(training.output_dir)
     tokenizer.save_pretrained(training.output_dir)
     results = {
         "validation": {"loss": trainer.evaluate()["eval_loss"]},
         "history": trainer.state.log_history,
+        "profile_history": profile_history,
         "config": masked_lm.config.to_diff_dict(),
         "parameters": masked_lm.num_parameters(),
         "environment": run_environment(training.seed),

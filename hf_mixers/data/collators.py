@@ -182,7 +182,6 @@ class MaskedLMCollator:
         labels = torch.where(chosen, ids, -100)
         return {**batch, "input_ids": torch.where(chosen, hidden, ids), "labels": labels}
 
-
     def _draw_shares(self, batch: dict[str, Any], generator: torch.Generator) -> Tensor | float:
         """The share to hide, of each token's sequence if they differ."""
         low, high = self.mask_probability

@@ -188,6 +188,13 @@ class SequenceClassificationHead(ClassifierHead):
 
     loss_function = staticmethod(sequence_loss)
 
+    def add_head(self, config: MixerConfig) -> None:
+        super().add_head(config)
+        self.kmer_classifier = None
+        if config.kmer_size is not None:
+            self.kmer_classifier = nn.Linear(config.num_kmers, config.num_labels, bias=False)
+            self.kmer_classifier._start_deviation = 0.0
+
     def read_size(self, config: MixerConfig) -> int:
         return config.pooled_size
 
@@ -210,6 +217,9 @@ class SequenceClassificationHead(ClassifierHead):
         )
         encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
         logits = self.classifier(self.dropout(encoded.pool()))
+        if self.kmer_classifier is not None:
+            profile = encoded.profile().to(self.kmer_classifier.weight.dtype)
+            logits = logits + encoded.pack.restore(self.kmer_classifier(profile))
         return SequenceClassifierOutput(
             loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
             logits=logits,

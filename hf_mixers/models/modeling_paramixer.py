@@ -9,7 +9,6 @@ Ours differs: links modulo the length of each sequence, so that any mix of lengt
 padding is absent. From the pack it needs lengths and positions.
 """
 
-import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer

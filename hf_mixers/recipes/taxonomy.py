@@ -17,16 +17,21 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.modeling_outputs import ModelOutput
+from transformers.utils import logging
 
 from ..data.collators import FlatCollator, MaskedLMCollator
 from ..data.encode import tokenize_sequences
+from ..models.configuration_mixer import MixerConfig
 from ..models.dna import reverse_complement
 from ..models.heads import MaskedLMHead
 from ..models.inputs import SequenceBatch
 from ..models.losses import IGNORED
-from ..models.packing import at_least_float32
+from ..models.packing import Boundaries, at_least_float32, pack_ragged
 from ..models.starts import start_as_output
+from ..models.words import kmer_profile
 from ..training import MixerTrainer
+
+logger = logging.get_logger(__name__)
 
 
 class TaxonomyPretraining(nn.Module):
@@ -35,8 +40,9 @@ class TaxonomyPretraining(nn.Module):
     Args:
         masked_lm: The model to train, of any family.
         num_classes: Classes of every rank, by name.
-        weights: How much the loss of every rank counts; that of masked tokens counts 1.
+        weights: How much the loss of every rank counts.
         label_smoothing: Of the ranks.
+        masked_weight: How much the loss of masked tokens counts.
 
     Labels of ranks are -100 where they are not known.
     """
@@ -47,6 +53,7 @@ class TaxonomyPretraining(nn.Module):
         num_classes: Mapping[str, int],
         weights: Mapping[str, float],
         label_smoothing: float = 0.0,
+        masked_weight: float = 1.0,
     ):
         super().__init__()
         if set(num_classes) != set(weights):
@@ -54,6 +61,7 @@ class TaxonomyPretraining(nn.Module):
         self.masked_lm = masked_lm
         self.config = masked_lm.config
         self.weights, self.label_smoothing = dict(weights), label_smoothing
+        self.masked_weight = masked_weight
         self.ranks = nn.ModuleDict()
         for rank, count in num_classes.items():
             layer = start_as_output(nn.Linear(self.config.pooled_size, count), self.config)
@@ -67,14 +75,25 @@ class TaxonomyPretraining(nn.Module):
         cu_seq_lens_q: Tensor,
         labels: Tensor,
         rank_labels: Tensor,
+        original_ids: Tensor | None = None,
         max_length_q: int | None = None,
     ) -> ModelOutput:
-        """`rank_labels` are `(B, ranks)` in the order of `num_classes`."""
+        """`rank_labels` are `(B, ranks)` in the order of `num_classes`.
+
+        `original_ids` are `input_ids` before any were hidden: k-mer profiles are counted in them.
+        """
         batch = SequenceBatch(input_ids, None, None, None, cu_seq_lens_q, max_length_q)
         encoded = self.masked_lm.model(batches=(batch,))
+        if original_ids is not None and self.config.kmer_size is not None:
+            encoded = encoded._replace(ids=encoded.pack.gather(original_ids.flatten()))
         masked_loss, _, _ = self.masked_lm.guess(encoded, labels)
-        pooled = encoded.pool()
-        loss, parts = masked_loss, {"masked_loss": masked_loss.detach()}
+        loss, parts = self.classify(encoded.pool(), rank_labels)
+        loss = loss + self.masked_weight * masked_loss
+        return ModelOutput(loss=loss, masked_loss=masked_loss.detach(), **parts)
+
+    def classify(self, pooled: Tensor, rank_labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Weighted loss of the ranks, and loss and accuracy of each, from pooled vectors."""
+        loss, parts = pooled.new_zeros(()), {}
         for column, (rank, layer) in enumerate(self.ranks.items()):
             targets = rank_labels[:, column]
             logits = at_least_float32(layer(pooled))
@@ -90,7 +109,7 @@ class TaxonomyPretraining(nn.Module):
             loss = loss + self.weights[rank] * losses / count
             right = ((logits.argmax(1) == targets) & known).sum() / count
             parts |= {f"{rank}_loss": (losses / count).detach(), f"{rank}_accuracy": right}
-        return ModelOutput(loss=loss, **parts)
+        return loss, parts
 
 
 class RankedSequences(Dataset):
@@ -132,6 +151,19 @@ class RankedSequences(Dataset):
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def profiles(self, config: MixerConfig) -> Tensor:
+        """Square roots of k-mer frequencies of all sequences, whole, `(N, words)` in half precision."""
+        parts, chunk = [], 512
+        for start in range(0, len(self), chunk):
+            rows = self.tokens[start : start + chunk]["input_ids"]
+            ids = [torch.from_numpy(np.asarray(row, np.int64)) for row in rows]
+            ends = torch.tensor([0, *map(len, ids)]).cumsum(0)
+            boundaries = Boundaries((1, int(ends[-1])), ids[0].device, cu_seq_lens=ends)
+            pack = pack_ragged([boundaries])
+            found = kmer_profile(pack.gather(torch.cat(ids)), pack, config)
+            parts.append(pack.restore(found).half())
+        return torch.cat(parts)
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         index = int(index)
         ids, length = np.asarray(self.tokens[index]["input_ids"]), int(self.lengths[index])
@@ -172,16 +204,32 @@ class TaxonomyCollator:
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         batch = self.masking(examples)
+        ids = np.concatenate([np.asarray(example["input_ids"]) for example in examples])
+        batch["original_ids"] = torch.from_numpy(ids.astype(np.int64))[None]
         classes = np.array([[example[rank] for rank in self.ranks] for example in examples])
         return {**batch, "rank_labels": torch.from_numpy(classes.astype(np.int64))}
 
 
 class TaxonomyTrainer(MixerTrainer):
-    """`MixerTrainer` that logs the parts of the loss."""
+    """`MixerTrainer` that logs the parts of the loss.
 
-    def __init__(self, *args, **kwargs):
+    Args:
+        rank_learning_rate: Of the classifiers of the ranks, and of the k-mer part. Examples of a
+            class are rare, and want smaller steps than the model; `None`: `args.learning_rate`.
+    """
+
+    def __init__(self, *args, rank_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
+        self.rank_learning_rate = rank_learning_rate
         self._seen: dict[str, list[Tensor]] = {}
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        optimizer = super().create_optimizer(model)
+        if self.rank_learning_rate is not None:
+            set_learning_rate(optimizer, self.model.ranks, self.rank_learning_rate)
+            if (encoder := self.model.masked_lm.model.kmers) is not None:
+                set_learning_rate(optimizer, encoder, self.rank_learning_rate)
+        return optimizer
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         output = model(**inputs)
@@ -201,3 +249,69 @@ class TaxonomyTrainer(MixerTrainer):
 def list_classes(names: Sequence[str], unknown: Sequence[str] = ()) -> list[str]:
     """Sorted classes of a column, without those that say nothing."""
     return sorted(set(names) - set(unknown))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, module: nn.Module, rate: float) -> None:
+    """Give the parameters of a module, wherever they are in an optimizer, a learning rate."""
+    chosen = {id(parameter) for parameter in module.parameters()}
+    for group in list(optimizer.param_groups):
+        own = [p for p in group["params"] if id(p) in chosen]
+        if not own:
+            continue
+        group["params"] = [p for p in group["params"] if id(p) not in chosen]
+        optimizer.add_param_group({**group, "params": own, "lr": rate})
+
+
+def train_profiles(
+    model: TaxonomyPretraining,
+    data: RankedSequences,
+    *,
+    epochs: int,
+    batch_size: int = 256,
+    learning_rate: float = 1.5e-3,
+    weight_decay: float = 0.05,
+    seed: int = 0,
+) -> list[dict[str, float]]:
+    """Train the k-mer part of the pooled vector alone, with the classifiers of the ranks.
+
+    The mixer is not run, so an epoch takes seconds where the mixer's takes an hour; the rest of
+    the pooled vector counts as 0. Returns the means of every epoch.
+    """
+    encoder = model.masked_lm.model.kmers
+    if encoder is None:
+        raise ValueError("Profiles are trained in models with config.kmer_size, got None.")
+    profiles = data.profiles(model.config)
+    labels = torch.stack([torch.from_numpy(data.labels[rank]) for rank in model.ranks], dim=1)
+    parameters = [*encoder.parameters(), *model.ranks.parameters()]
+    optimizer = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay)
+    per_epoch = max(1, len(profiles) // batch_size)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, learning_rate, epochs * per_epoch, pct_start=0.1
+    )
+    generator = torch.Generator().manual_seed(seed)
+    others = model.config.pooled_size - model.config.kmer_hidden_size
+    norm = model.masked_lm.model.pooled_norm
+    history = []
+    model.train()
+    for _ in range(epochs):
+        sums: dict[str, float] = {}
+        order = torch.randperm(len(profiles), generator=generator)
+        for step in range(per_epoch):
+            rows = order[step * batch_size : (step + 1) * batch_size]
+            made = encoder(profiles[rows].float())
+            pooled = torch.cat([made.new_zeros(len(rows), others), made], dim=1)
+            pooled = pooled if norm is None else norm(pooled)
+            loss, parts = model.classify(pooled, labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            for name, value in parts.items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+        history.append({name: value / per_epoch for name, value in sums.items()})
+        logger.info(f"profiles: {history[-1]}")
+    if norm is not None:
+        # of the mixer's part nothing has been seen yet
+        norm.running_mean[:others] = 0
+        norm.running_var[:others] = 1
+    return history
