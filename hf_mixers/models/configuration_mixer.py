@@ -91,8 +91,8 @@ class MixerConfig(PreTrainedConfig):
         kmer_size: The pooled vector of a sequence gets a second part, made of a profile of its
             words of this many letters; classification heads of sequences also read the profile
             itself, by a linear layer that starts at zero. `None`: no profile.
-        kmer_hidden_size: Width of that part: GELU units at the end of a small network that reads the
-            profile.
+        kmer_hidden_size: Width of that part: GELU units at the end of a small network that reads
+            the profile.
         kmer_dropout: Dropout in that network.
         class_weights: Weight of each class in the loss (single label) or of its positives
             (multi-label).

@@ -152,7 +152,7 @@ class RankedSequences(Dataset):
         return len(self.lengths)
 
     def profiles(self, config: MixerConfig) -> Tensor:
-        """Square roots of k-mer frequencies of all sequences, whole, `(N, words)` in half precision."""
+        """Square roots of k-mer frequencies of all sequences, whole: `(N, words)`, float16."""
         parts, chunk = [], 512
         for start in range(0, len(self), chunk):
             rows = self.tokens[start : start + chunk]["input_ids"]
