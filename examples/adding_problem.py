@@ -15,16 +15,16 @@ A model of shorter sequences is a good start for longer ones, if it is built for
 """
 
 from dataclasses import dataclass, field
-from functools import partial
 
-from transformers import AutoModelForSequenceClassification, HfArgumentParser
+from transformers import AutoModelForSequenceClassification, HfArgumentParser, PreTrainedModel
 
+from hf_mixers.cli import run_as_script
 from hf_mixers.data import adding_problem
-from hf_mixers.recipes.options import RunArguments, parse_settings
-from hf_mixers.recipes.supervised import find_family
-from hf_mixers.recipes.synthetic import SyntheticOptions, run_synthetic
+from hf_mixers.recipes.models import find_family
+from hf_mixers.recipes.options import RunArguments, change_arguments, parse_settings
+from hf_mixers.recipes.path import begin_run
+from hf_mixers.recipes.synthetic import SyntheticOptions, make_rows, train_synthetic
 from hf_mixers.recipes.targets import Amount
-from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass
@@ -46,8 +46,10 @@ class Options(SyntheticOptions):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.smoke:
+            self.longest = 400
         if self.checkpoint and self.settings != "{}":
-            raise SystemExit("--settings are for new models, not for --checkpoint.")
+            raise ValueError("--settings are for new models, not for --checkpoint.")
 
 
 @dataclass
@@ -67,20 +69,22 @@ def main(arguments: list[str] | None = None) -> dict:
     )
     begin_run(training)
     if options.smoke:
-        options.longest, training.num_train_epochs = 400, 1
-    return run_synthetic(
-        partial(adding_problem, base_length=options.base_length, longest=options.longest),
-        partial(build_model, options),
-        Amount(tolerance=0.04),
-        options,
+        training = change_arguments(training, num_train_epochs=1)
+    task = {"base_length": options.base_length, "longest": options.longest}
+    rows = make_rows(adding_problem, options.counts(), training.seed, **task)
+    return train_synthetic(
+        build_model(options, rows["train"].longest),
         training,
+        rows,
+        Amount(tolerance=0.04),
         guesses={"always 0.5": 0.5},
+        options=options,
         dataset_name=f"adding problem, base length {options.base_length}",
         task="tabular-regression",
     )
 
 
-def build_model(options: Options, longest: int):
+def build_model(options: Options, longest: int) -> PreTrainedModel:
     """A regression model for two features per step, new or from a checkpoint."""
     if options.checkpoint:
         return AutoModelForSequenceClassification.from_pretrained(options.checkpoint)
@@ -92,13 +96,13 @@ def build_model(options: Options, longest: int):
         "max_position_embeddings": longest,
         **parse_settings(options.settings),
     }
+    model_class = family.model_class(AutoModelForSequenceClassification)
     if options.family != "chordmixer":
-        return family.sequence_classification(family.config(**settings))
+        return model_class(family.config(**settings))
     published = f"adding_{options.base_length}"
     if published not in family.config.presets:
         published = "adding_200"
-    config = family.config.preset(published, **{"block_order": "rotate_mix", **settings})
-    return family.sequence_classification(config)
+    return model_class(family.config.preset(published, **{"block_order": "rotate_mix", **settings}))
 
 
 if __name__ == "__main__":

@@ -17,17 +17,17 @@ Long sequences of adding want the model of the authors' code, which has no learn
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from transformers import HfArgumentParser
+from transformers import AutoModelForSequenceClassification, HfArgumentParser, PreTrainedModel
 
+from hf_mixers.cli import run_as_script
 from hf_mixers.data import fixed_adding_problem, temporal_order
-from hf_mixers.recipes.options import RunArguments, parse_settings
-from hf_mixers.recipes.supervised import find_family
-from hf_mixers.recipes.synthetic import SyntheticOptions, run_synthetic
-from hf_mixers.recipes.targets import Amount, Classes, Goal
-from hf_mixers.training.processes import begin_run, run_as_script
+from hf_mixers.recipes.models import find_family
+from hf_mixers.recipes.options import RunArguments, change_arguments, parse_settings
+from hf_mixers.recipes.path import begin_run
+from hf_mixers.recipes.synthetic import SyntheticOptions, make_rows, train_synthetic
+from hf_mixers.recipes.targets import Amount, Classes, Target
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Task:
 
     make: Callable
     settings: dict
-    goal: Goal
+    target: Target
     guesses: dict[str, Any]
     pipeline: str
 
@@ -68,6 +68,13 @@ class Options(SyntheticOptions):
     family: str = field(default="paramixer", metadata={"help": "Family of the model."})
     batch_size: int = field(default=40, metadata={"help": "Most sequences in a step."})
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.task not in TASKS:
+            raise ValueError(f"--task must be one of {', '.join(TASKS)}, got {self.task!r}.")
+        if self.smoke:
+            self.length = 128
+
 
 @dataclass
 class Arguments(RunArguments):
@@ -86,30 +93,30 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    if options.task not in TASKS:
-        raise SystemExit(f"--task must be one of {', '.join(TASKS)}, got {options.task!r}.")
     begin_run(training)
+    budget = options.batch_size * options.length
+    training = change_arguments(training, train_token_budget=budget, eval_token_budget=budget)
     if options.smoke:
-        options.length, training.num_train_epochs = 128, 1
-    training.train_token_budget = training.eval_token_budget = options.batch_size * options.length
+        training = change_arguments(training, num_train_epochs=1)
     task = TASKS[options.task]
-    return run_synthetic(
-        partial(task.make, length=options.length),
-        partial(build_model, options),
-        task.goal,
-        options,
+    rows = make_rows(task.make, options.counts(), training.seed, length=options.length)
+    return train_synthetic(
+        build_model(options, options.length),
         training,
+        rows,
+        task.target,
         guesses=task.guesses,
+        options=options,
         dataset_name=f"{options.task.replace('_', ' ')}, length {options.length}",
         task=task.pipeline,
     )
 
 
-def build_model(options: Options, longest: int):
+def build_model(options: Options, length: int) -> PreTrainedModel:
     """A new model for the task, with the family's published settings where there are some."""
     family, task = find_family(options.family), TASKS[options.task]
-    changes = {"max_position_embeddings": longest, **task.goal.config_fields()}
-    if options.family == "paramixer" and longest < 16384:
+    changes = {"max_position_embeddings": length, **task.target.config_fields()}
+    if options.family == "paramixer" and length < 16384:
         # the published residual of temporal order is for longer sequences
         changes["residual_mode"] = "previous"
     changes |= parse_settings(options.settings)
@@ -117,7 +124,7 @@ def build_model(options: Options, longest: int):
         config = family.config.preset(options.task, **changes)
     else:
         config = family.config(**{**task.settings, **changes})
-    return family.sequence_classification(config)
+    return family.model_class(AutoModelForSequenceClassification)(config)
 
 
 if __name__ == "__main__":

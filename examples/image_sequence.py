@@ -9,33 +9,43 @@ MNIST. `--read_as picture` gives patches to an image model (MrsFormer); `values`
 numbers and `ids` shades of grey as tokens to the sequence classifier of any family. Without data,
 scikit-learn's 1,797 digits of 8 x 8 pixels are used.
 
-All numbers are of the test part, which is looked at once, at the end; with `--report_on validation`
-it is not looked at at all.
+Results are of the test part; with `--report_on validation` it is not read.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import HfArgumentParser, PreTrainedModel, ViTImageProcessor
-from transformers.utils import is_vision_available
+from transformers import AutoModelForImageClassification, HfArgumentParser, PreTrainedModel
 
-from hf_mixers.data import FlatCollator, PaddedCollator
+from hf_mixers.baselines import regress_pixels
+from hf_mixers.cli import run_as_script
+from hf_mixers.data import FlatCollator, PaddedCollator, SplitOptions, make_parts
 from hf_mixers.data.other import PixelScaler, load_images, make_image_parts
-from hf_mixers.data.other.images import READINGS, read_pixels
-from hf_mixers.recipes.supervised import (
+from hf_mixers.recipes.models import new_model
+from hf_mixers.recipes.options import (
     ModelOptions,
-    SupervisedArguments,
-    SupervisedOptions,
-    build_model,
-    choose_parts,
+    RowArguments,
+    RowEvaluationOptions,
+    change_arguments,
+)
+from hf_mixers.recipes.path import (
+    Report,
+    begin_run,
     name_source,
-    run_supervised,
-    spread_classes,
+    report_outputs,
+    save_model,
+    shrink,
+    train_model,
 )
 from hf_mixers.recipes.targets import Classes
-from hf_mixers.training.processes import begin_run, run_as_script
 
+# pipeline tags by how images are read
+TASKS = {
+    "picture": "image-classification",
+    "values": "tabular-classification",
+    "ids": "text-classification",
+}
 # a small model where neither preset nor settings are given
 SMALL = {
     "hidden_size": 64,
@@ -75,7 +85,7 @@ class DataOptions:
 
 
 @dataclass
-class Arguments(SupervisedArguments):
+class Arguments(RowArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/images")
@@ -87,35 +97,42 @@ class Arguments(SupervisedArguments):
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((ImageModelOptions, DataOptions, SupervisedOptions, Arguments))
-    *options, training = parser.parse_args_into_dataclasses(arguments)
-    model_options, data_options, run_options = options
-    if data_options.read_as not in READINGS:
-        raise SystemExit(
-            f"--read_as must be one of {', '.join(READINGS)}, got {data_options.read_as!r}."
-        )
+    sections = (ImageModelOptions, DataOptions, SplitOptions, RowEvaluationOptions, Arguments)
+    *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
+    model_options, data, split, evaluation = options
     begin_run(training)
-    parts = choose_parts(load_parts(data_options), run_options, training)
-    goal = Classes(parts["train"].features["label"].names)
-    scaler = PixelScaler.fit(parts["train"], data_options.read_as)
-    judged = run_options.report_on
-    model = make_model(model_options, parts, scaler, goal)
-    return run_supervised(
+    parts = make_parts(load_parts(data), split)
+    if evaluation.smoke:
+        parts, training = shrink(parts), change_arguments(training, num_train_epochs=1)
+    target = Classes(parts["train"].features["label"].names)
+    scaler = PixelScaler.fit(parts["train"], data.read_as)
+    rows = {name: scaler.apply(part) for name, part in parts.items()}
+    model = make_model(model_options, parts, scaler, target)
+    trainer = train_model(
         model,
         training,
-        {name: scaler.apply(part) for name, part in parts.items()},
-        goal,
-        options=options,
-        collator=PaddedCollator() if scaler.read_as == "picture" else FlatCollator(),
-        baselines={"logistic regression on pixels": lambda: regress_pixels(parts, judged)},
-        dataset_name=name_source([data_options.data or "digits"]),
-        task={"picture": "image-classification", "ids": "text-classification"}.get(
-            scaler.read_as, "tabular-classification"
-        ),
-        columns={"id": parts[judged]["id"][:]},
-        preparation=scaler,
-        processor=make_processor(model, scaler),
+        rows,
+        target,
+        patience=evaluation.patience,
+        data_collator=PaddedCollator() if data.read_as == "picture" else FlatCollator(),
     )
+    part = evaluation.report_on
+    predicted = trainer.predict(rows[part])
+    if not save_model(trainer):
+        return {}
+    outputs = {"model": predicted.predictions}
+    if evaluation.baseline:
+        outputs["logistic regression on pixels"] = regress_pixels(parts, part)
+    report = Report(
+        part=part,
+        dataset_name=name_source([data.data or "digits"]),
+        task=TASKS[data.read_as],
+        options=dict(zip(("model", "data", "split", "evaluation"), options, strict=True)),
+        columns={"id": parts[part]["id"][:]},
+        preparation=scaler,
+        processor=scaler.image_processor(parts[part].features["image"].shape[1]),
+    )
+    return report_outputs(trainer, outputs, predicted.label_ids, target, report)
 
 
 def load_parts(options: DataOptions) -> DatasetDict:
@@ -133,54 +150,25 @@ def load_parts(options: DataOptions) -> DatasetDict:
 
 
 def make_model(
-    options: ImageModelOptions, parts: DatasetDict, scaler: PixelScaler, goal: Classes
+    options: ImageModelOptions, parts: DatasetDict, scaler: PixelScaler, target: Classes
 ) -> PreTrainedModel:
     """A new model for images of this size, or for their pixels one by one."""
     channels, height, width = parts["train"].features["image"].shape
-    fields = goal.config_fields()
+    fields = target.config_fields()
     if scaler.read_as != "picture":
         kind = {"values": {"input_features": channels}, "ids": {"vocab_size": 256}}
         fields |= kind[scaler.read_as]
         # the shades of pixels leave no room for special tokens
         fields |= dict.fromkeys(("pad_token_id", "cls_token_id", "sep_token_id", "mask_token_id"))
         length = {"max_position_embeddings": height * width}
-        return build_model(options, fields, suggestions=length)
+        return new_model(options, fields, suggestions=length)
     if height != width:
-        raise SystemExit(
+        raise ValueError(
             f"Image models read square images, got {height} x {width}: --image_size makes them so."
         )
     patch = options.patch_size or max(n for n in range(1, height // 7 + 2) if height % n == 0)
     fields |= {"image_size": height, "num_channels": channels, "patch_size": patch}
-    return build_model(options, fields, suggestions=SMALL, head="image_classification")
-
-
-def make_processor(model: PreTrainedModel, scaler: PixelScaler) -> ViTImageProcessor | None:
-    """What prepares pictures in the pipeline of transformers, which knows colour pictures only."""
-    if scaler.read_as != "picture" or len(scaler.mean) != 3 or not is_vision_available():
-        return None
-    size = model.config.image_size
-    return ViTImageProcessor(
-        size={"height": size, "width": size},
-        image_mean=[mean / 255 for mean in scaler.mean],
-        image_std=[std / 255 for std in scaler.std],
-    )
-
-
-def regress_pixels(parts: DatasetDict, judged: str) -> np.ndarray:
-    """Probabilities of a logistic regression; its penalty is chosen on the validation part."""
-    from sklearn.linear_model import LogisticRegression
-
-    pixels = {name: read_pixels(part) / 255 for name, part in parts.items()}
-    pixels = {name: images.reshape(len(images), -1) for name, images in pixels.items()}
-    labels = {name: np.asarray(part["label"][:]) for name, part in parts.items()}
-    strengths = (0.01, 0.1, 1.0) if "validation" in parts else (0.1,)
-    models = [
-        LogisticRegression(C=strength, max_iter=200).fit(pixels["train"], labels["train"])
-        for strength in strengths
-    ]
-    held_out = "validation" if "validation" in parts else "train"
-    best = max(models, key=lambda model: model.score(pixels[held_out], labels[held_out]))
-    return spread_classes(best, pixels[judged], len(parts["train"].features["label"].names))
+    return new_model(options, fields, suggestions=SMALL, auto_class=AutoModelForImageClassification)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import HfArgumentParser
+from transformers import AutoModelForMaskedLM, HfArgumentParser
 
 from hf_mixers import DnaTokenizer
-from hf_mixers.auto import FAMILIES
+from hf_mixers.cli import run_as_script
 from hf_mixers.data import load_sequences
-from hf_mixers.recipes.options import RunArguments, parse_resume, parse_settings
+from hf_mixers.recipes.models import find_family
+from hf_mixers.recipes.options import RunArguments, find_checkpoint, parse_settings
+from hf_mixers.recipes.path import begin_run
 from hf_mixers.recipes.taxonomy import (
     RankedSequences,
     TaxonomyCollator,
@@ -28,7 +30,6 @@ from hf_mixers.recipes.taxonomy import (
 )
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
-from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass
@@ -117,12 +118,13 @@ def main(arguments: list[str] | None = None) -> dict:
         )
     }
     print(", ".join(f"{name}: {len(part):,} genes" for name, part in parts.items()), flush=True)
-    family = FAMILIES[options.family]
+    family = find_family(options.family)
     if options.checkpoint:
-        masked_lm = family.masked_lm.from_pretrained(options.checkpoint)
+        masked_lm = AutoModelForMaskedLM.from_pretrained(options.checkpoint)
     else:
         settings = parse_settings(options.settings)
-        masked_lm = family.masked_lm(family.config(vocab_size=len(tokenizer), **settings))
+        config = family.config(vocab_size=len(tokenizer), **settings)
+        masked_lm = family.model_class(AutoModelForMaskedLM)(config)
     weights = dict(zip(options.ranks, options.rank_weights, strict=True))
     model = TaxonomyPretraining(
         masked_lm,
@@ -133,7 +135,7 @@ def main(arguments: list[str] | None = None) -> dict:
     )
     print(f"{type(masked_lm).__name__}: {masked_lm.num_parameters():,} parameters", flush=True)
     profile_history = []
-    resume = parse_resume(training)
+    resume = find_checkpoint(training)
     if options.profile_epochs and not resume:
         profile_history = train_profiles(
             model, parts["train"], epochs=options.profile_epochs, seed=training.seed

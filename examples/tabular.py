@@ -10,30 +10,35 @@ pool neighbouring columns, so their order matters. `--settings '{"head_scales": 
 of the training part, text becomes categories, and the target of a regression is standardised.
 Without data, scikit-learn's table of 569 tumours is used (30 numbers, two classes).
 
-All numbers are of the test part, which is looked at once, at the end; with `--report_on validation`
-it is not looked at at all.
+Results are of the test part; with `--report_on validation` it is not read.
 """
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import ClassLabel, Dataset
 from transformers import HfArgumentParser
 
-from hf_mixers.data import PaddedCollator, split_by_column
+from hf_mixers.baselines import boost_trees
+from hf_mixers.cli import run_as_script
+from hf_mixers.data import PaddedCollator, SplitOptions, make_parts
 from hf_mixers.data.other import TableEncoder, load_table
-from hf_mixers.recipes.supervised import (
+from hf_mixers.recipes.models import new_model
+from hf_mixers.recipes.options import (
     ModelOptions,
-    SupervisedArguments,
-    SupervisedOptions,
-    build_model,
-    choose_parts,
-    name_source,
-    run_supervised,
-    spread_classes,
+    RowArguments,
+    RowEvaluationOptions,
+    change_arguments,
 )
-from hf_mixers.recipes.targets import Amount, Classes, Goal
-from hf_mixers.training.processes import begin_run, run_as_script
+from hf_mixers.recipes.path import (
+    Report,
+    begin_run,
+    name_source,
+    report_outputs,
+    save_model,
+    shrink,
+    train_model,
+)
+from hf_mixers.recipes.targets import Amount, Classes, Target
 
 
 @dataclass
@@ -59,9 +64,6 @@ class DataOptions:
         default=None,
         metadata={"help": "'classification' or 'regression', if whole numbers are to predict."},
     )
-    split_column: str | None = field(
-        default=None, metadata={"help": "Column with train, val and test; default: at random."}
-    )
     categorical: list[str] = field(
         default_factory=list, metadata={"help": "Columns of numbers that stand for names."}
     )
@@ -71,7 +73,7 @@ class DataOptions:
 
 
 @dataclass
-class Arguments(SupervisedArguments):
+class Arguments(RowArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/tabular")
@@ -85,38 +87,46 @@ class Arguments(SupervisedArguments):
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((TableModelOptions, DataOptions, SupervisedOptions, Arguments))
-    *options, training = parser.parse_args_into_dataclasses(arguments)
-    model_options, data_options, run_options = options
+    sections = (TableModelOptions, DataOptions, SplitOptions, RowEvaluationOptions, Arguments)
+    *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
+    model_options, data, split, evaluation = options
     begin_run(training)
-    table, name = load_rows(data_options)
+    table, name = load_rows(data, split.split_column)
     is_classes = isinstance(table.features["label"], ClassLabel)
-    parts = DatasetDict(train=table)
-    if data_options.split_column:
-        parts = split_by_column(table, data_options.split_column)
-        parts = parts.remove_columns(data_options.split_column)
-    parts = choose_parts(parts, run_options, training, "label" if is_classes else None)
-    encoder = TableEncoder.fit(parts["train"], data_options.categorical)
+    parts = make_parts(table, split)
+    if split.split_column:
+        parts = parts.remove_columns(split.split_column)
+    if evaluation.smoke:
+        parts = shrink(parts, "label" if is_classes else None)
+        training = change_arguments(training, num_train_epochs=1)
+    encoder = TableEncoder.fit(parts["train"], data.categorical)
     rows = encoder.encode(parts)
-    goal: Goal = Amount(encoder.target_mean, encoder.target_std)
+    target: Target = Amount(encoder.target_mean, encoder.target_std)
     if is_classes:
-        goal = Classes(table.features["label"].names)
-    judged = run_options.report_on
-    return run_supervised(
-        build_model(model_options, {**encoder.config_fields(), **goal.config_fields()}),
-        training,
-        rows,
-        goal,
-        options=options,
-        collator=PaddedCollator(),
-        baselines={"gradient boosting": lambda: boost_trees(rows, judged, goal, training.seed)},
+        target = Classes(table.features["label"].names)
+    model = new_model(model_options, {**encoder.config_fields(), **target.config_fields()})
+    trainer = train_model(
+        model, training, rows, target, patience=evaluation.patience, data_collator=PaddedCollator()
+    )
+    part = evaluation.report_on
+    predicted = trainer.predict(rows[part])
+    if not save_model(trainer):
+        return {}
+    outputs = {"model": predicted.predictions}
+    if evaluation.baseline:
+        num_classes = len(target.names) if isinstance(target, Classes) else None
+        outputs["gradient boosting"] = boost_trees(rows, part, num_classes, training.seed)
+    report = Report(
+        part=part,
         dataset_name=name,
         task="tabular-classification" if is_classes else "tabular-regression",
+        options=dict(zip(("model", "data", "split", "evaluation"), options, strict=True)),
         preparation=encoder,
     )
+    return report_outputs(trainer, outputs, predicted.label_ids, target, report)
 
 
-def load_rows(options: DataOptions) -> tuple[Dataset, str]:
+def load_rows(options: DataOptions, split_column: str | None) -> tuple[Dataset, str]:
     """The table with its column `label`, and what to call it."""
     if options.data is None:
         from sklearn.datasets import load_breast_cancer
@@ -126,39 +136,10 @@ def load_rows(options: DataOptions) -> tuple[Dataset, str]:
         names = ClassLabel(names=[str(name) for name in tumours.target_names])
         return rows.cast_column("label", names), "breast_cancer"
     if options.target is None:
-        raise SystemExit("--target must name the column to predict.")
-    table = load_table(options.data, options.target, options.task, options.ignore)
+        raise ValueError("--target must name the column to predict.")
+    keep = [*options.categorical, *([split_column] if split_column else [])]
+    table = load_table(options.data, options.target, options.task, options.ignore, keep)
     return table, name_source(options.data)
-
-
-def boost_trees(rows: DatasetDict, judged: str, goal: Goal, seed: int) -> np.ndarray:
-    """Outputs of scikit-learn's gradient boosting, which stops early by the same rows."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-    tables = {name: join_columns(part) for name, part in rows.items()}
-    numeric = len(rows["train"][0].get("numeric_values", []))
-    # the trees take up to 255 categories as such, and more as ordered codes
-    few = tables["train"][0][:, numeric:].max(0, initial=0) < 255
-    options = {
-        "categorical_features": np.concatenate([np.zeros(numeric, bool), few]),
-        "random_state": seed,
-    }
-    held_out = {}
-    if "validation" in rows:
-        options |= {"max_iter": 1000, "early_stopping": True, "n_iter_no_change": 30}
-        held_out = dict(zip(("X_val", "y_val"), tables["validation"], strict=True))
-    if isinstance(goal, Amount):
-        trees = HistGradientBoostingRegressor(**options).fit(*tables["train"], **held_out)
-        return trees.predict(tables[judged][0])
-    trees = HistGradientBoostingClassifier(**options).fit(*tables["train"], **held_out)
-    return spread_classes(trees, tables[judged][0], len(goal.names))
-
-
-def join_columns(part: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and codes side by side, and the labels."""
-    names = [name for name in ("numeric_values", "category_ids") if name in part.column_names]
-    columns = [np.asarray(part[name][:], dtype=np.float64) for name in names]
-    return np.concatenate(columns, axis=1), np.asarray(part["labels"][:])
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ installed:
 
 Channels are brought to mean 0 and deviation 1 of the training part. The best epoch is chosen on a
 part of the training series; `--validation_fraction 0` trains on all of them and keeps the last one.
-All numbers are of the test part, which is looked at once, at the end; with `--report_on validation`
-it is not looked at at all.
+Results are of the test part; with `--report_on validation` it is not read.
 """
 
 from dataclasses import dataclass, field
@@ -29,25 +28,27 @@ from datasets import DatasetDict
 from transformers import HfArgumentParser, PreTrainedModel
 
 from hf_mixers.baselines import RandomKernelRidge
-from hf_mixers.data import (
-    FlatCollator,
-    describe_classes,
-    fix_lengths,
-    format_classes,
-    load_embedded_series,
-)
+from hf_mixers.cli import run_as_script
+from hf_mixers.data import FlatCollator, SplitOptions, fix_lengths, load_embedded_series, make_parts
 from hf_mixers.data.other import SeriesScaler, load_aeon_series, load_time_series
-from hf_mixers.recipes.supervised import (
+from hf_mixers.recipes.models import new_model
+from hf_mixers.recipes.options import (
     ModelOptions,
-    SupervisedArguments,
-    SupervisedOptions,
-    build_model,
-    choose_parts,
+    RowArguments,
+    RowEvaluationOptions,
+    change_arguments,
+)
+from hf_mixers.recipes.path import (
+    Report,
+    begin_run,
+    longest_sequence,
     name_source,
-    run_supervised,
+    report_outputs,
+    save_model,
+    shrink,
+    train_model,
 )
 from hf_mixers.recipes.targets import Classes
-from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass
@@ -74,7 +75,7 @@ class DataOptions:
 
 
 @dataclass
-class Arguments(SupervisedArguments):
+class Arguments(RowArguments):
     """Arguments of the Trainer, with defaults for this script."""
 
     output_dir: str | None = field(default="runs/time_series")
@@ -85,50 +86,46 @@ class Arguments(SupervisedArguments):
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((SeriesModelOptions, DataOptions, SupervisedOptions, Arguments))
-    *options, training = parser.parse_args_into_dataclasses(arguments)
-    model_options, data_options, run_options = options
+    sections = (SeriesModelOptions, DataOptions, SplitOptions, RowEvaluationOptions, Arguments)
+    *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
+    model_options, data, split, evaluation = options
     begin_run(training)
-    parts = choose_parts(load_parts(data_options), run_options, training)
-    for name, part in parts.items():
-        print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
-    goal = Classes(parts["train"].features["label"].names)
+    parts = make_parts(load_parts(data), split)
+    if evaluation.smoke:
+        parts, training = shrink(parts), change_arguments(training, num_train_epochs=1)
+    target = Classes(parts["train"].features["label"].names)
     scaler = SeriesScaler.fit(parts["train"])
-    rows = scaler.apply(parts)
-    judged = rows[run_options.report_on]
-    model = make_model(model_options, data_options, parts, goal)
-
-    def random_kernels() -> np.ndarray:
-        baseline = RandomKernelRidge(100 if run_options.smoke else 2000, seed=training.seed)
-        train = rows["train"]
-        labels = train["labels"][:]
-        baseline.fit(train[:]["input_values"], labels, num_labels=len(goal.names))
-        return baseline.predict_scores(judged[:]["input_values"])
-
-    inputs = rows
+    series = scaler.apply(parts)
+    model = make_model(model_options, data, parts, target)
+    rows = series
     if model.config.pooling == "flat":
-        inputs = fix_lengths(rows, model.config.max_position_embeddings)
-    return run_supervised(
-        model,
-        training,
-        inputs,
-        goal,
-        options=options,
-        collator=FlatCollator(),
-        baselines={"random kernels, ridge": random_kernels},
-        dataset_name=data_options.name
-        or data_options.aeon
-        or name_source([data_options.data or "JapaneseVowels"]),
+        rows = fix_lengths(series, model.config.max_position_embeddings)
+    trainer = train_model(
+        model, training, rows, target, patience=evaluation.patience, data_collator=FlatCollator()
+    )
+    part = evaluation.report_on
+    predicted = trainer.predict(rows[part])
+    if not save_model(trainer):
+        return {}
+    outputs = {"model": predicted.predictions}
+    if evaluation.baseline:
+        kernels = RandomKernelRidge(100 if evaluation.smoke else 2000, seed=training.seed)
+        outputs["random kernels, ridge"] = fit_kernels(kernels, series, part, len(target.names))
+    report = Report(
+        part=part,
+        dataset_name=data.name or data.aeon or name_source([data.data or "JapaneseVowels"]),
         task="tabular-classification",
-        columns={name: judged[name][:] for name in ("id", "length")},
+        options=dict(zip(("model", "data", "split", "evaluation"), options, strict=True)),
+        columns={name: series[part][name][:] for name in ("id", "length")},
         preparation=scaler,
     )
+    return report_outputs(trainer, outputs, predicted.label_ids, target, report)
 
 
 def load_parts(options: DataOptions) -> DatasetDict:
     """The parts that the data come in."""
     if options.data is not None and options.aeon is not None:
-        raise SystemExit("--data and --aeon were given together: one of them is accepted.")
+        raise ValueError("--data and --aeon were given together: one of them is accepted.")
     if options.aeon is not None:
         return load_aeon_series(options.aeon)
     if options.data is not None:
@@ -137,20 +134,28 @@ def load_parts(options: DataOptions) -> DatasetDict:
 
 
 def make_model(
-    options: ModelOptions, data_options: DataOptions, parts: DatasetDict, goal: Classes
+    options: ModelOptions, data: DataOptions, parts: DatasetDict, target: Classes
 ) -> PreTrainedModel:
     """A new model for the channels and lengths at hand."""
-    is_embedded = data_options.data is None and data_options.aeon is None
-    is_left_open = options.preset is None and options.settings is None
+    is_embedded = data.data is None and data.aeon is None
+    is_left_open = options.preset is None and not options.config_fields()
     if options.family == "mrsformer" and is_embedded and is_left_open:
-        options.preset = "japanese_vowels"
+        options = ModelOptions("mrsformer", preset="japanese_vowels")
     channels = parts["train"].features["input_values"].shape[1]
-    longest = max(max(part["length"]) for part in parts.values())
-    return build_model(
+    return new_model(
         options,
-        {"input_features": channels, **goal.config_fields()},
-        suggestions={"max_position_embeddings": longest},
+        {"input_features": channels, **target.config_fields()},
+        suggestions={"max_position_embeddings": longest_sequence(parts)},
     )
+
+
+def fit_kernels(
+    kernels: RandomKernelRidge, series: DatasetDict, part: str, num_labels: int
+) -> np.ndarray:
+    """Scores of the baseline for the series of a part."""
+    train = series["train"]
+    kernels.fit(train[:]["input_values"], train["labels"][:], num_labels=num_labels)
+    return kernels.predict_scores(series[part][:]["input_values"])
 
 
 if __name__ == "__main__":

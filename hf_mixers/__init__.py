@@ -5,6 +5,14 @@ Importing this package registers its models and tokenizers with the Auto classes
 
 from typing import TYPE_CHECKING
 
+from transformers import (
+    AutoModel,
+    AutoModelForImageClassification,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+
 from . import _moved
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
@@ -50,32 +58,38 @@ _moved.install()
 register_family(
     Family(
         config=ChordMixerConfig,
-        model=ChordMixerModel,
-        masked_lm=ChordMixerForMaskedLM,
-        sequence_classification=ChordMixerForSequenceClassification,
-        token_classification=ChordMixerForTokenClassification,
-        sequence_pair_classification=ChordMixerForSequencePairClassification,
+        models={
+            AutoModel: ChordMixerModel,
+            AutoModelForMaskedLM: ChordMixerForMaskedLM,
+            AutoModelForSequenceClassification: ChordMixerForSequenceClassification,
+            AutoModelForTokenClassification: ChordMixerForTokenClassification,
+            AutoModelForSequencePairClassification: ChordMixerForSequencePairClassification,
+        },
     )
 )
 register_family(
     Family(
         config=ParamixerConfig,
-        model=ParamixerModel,
-        masked_lm=ParamixerForMaskedLM,
-        sequence_classification=ParamixerForSequenceClassification,
-        token_classification=ParamixerForTokenClassification,
-        sequence_pair_classification=ParamixerForSequencePairClassification,
+        models={
+            AutoModel: ParamixerModel,
+            AutoModelForMaskedLM: ParamixerForMaskedLM,
+            AutoModelForSequenceClassification: ParamixerForSequenceClassification,
+            AutoModelForTokenClassification: ParamixerForTokenClassification,
+            AutoModelForSequencePairClassification: ParamixerForSequencePairClassification,
+        },
     )
 )
 register_family(
     Family(
         config=MrsFormerConfig,
-        model=MrsFormerModel,
-        masked_lm=MrsFormerForMaskedLM,
-        sequence_classification=MrsFormerForSequenceClassification,
-        token_classification=MrsFormerForTokenClassification,
-        sequence_pair_classification=MrsFormerForSequencePairClassification,
-        image_classification=MrsFormerForImageClassification,
+        models={
+            AutoModel: MrsFormerModel,
+            AutoModelForMaskedLM: MrsFormerForMaskedLM,
+            AutoModelForSequenceClassification: MrsFormerForSequenceClassification,
+            AutoModelForTokenClassification: MrsFormerForTokenClassification,
+            AutoModelForSequencePairClassification: MrsFormerForSequencePairClassification,
+            AutoModelForImageClassification: MrsFormerForImageClassification,
+        },
     )
 )
 

@@ -1,15 +1,13 @@
 """Families and the Auto classes of transformers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from transformers import (
     AutoConfig,
-    AutoModel,
-    AutoModelForImageClassification,
+    AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -20,40 +18,48 @@ from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
 from .models.tokenization_genome import GenomeTokenizer
 
+# heads that pre-training uses; the first that a family has is its AutoModelForPreTraining
+_PRETRAINING = (AutoModelForMaskedLM, AutoModelForCausalLM)
+
 
 @dataclass(frozen=True)
 class Family:
-    """The classes of one mixer family, one per task."""
+    """The classes of one mixer family.
+
+    `models` maps an Auto class, of transformers or of this package, to the family's model for it.
+
+    >>> from transformers import AutoModelForMaskedLM
+    >>> from hf_mixers import FAMILIES
+    >>> FAMILIES["chordmixer"].models[AutoModelForMaskedLM].__name__
+    'ChordMixerForMaskedLM'
+    """
 
     config: type[PreTrainedConfig]
-    model: type[PreTrainedModel]
-    masked_lm: type[PreTrainedModel]
-    sequence_classification: type[PreTrainedModel]
-    token_classification: type[PreTrainedModel]
-    sequence_pair_classification: type[PreTrainedModel]
-    image_classification: type[PreTrainedModel] | None = None
+    models: Mapping[type, type[PreTrainedModel]]
 
     @property
     def model_type(self) -> str:
         return self.config.model_type
 
+    def model_class(self, auto_class: type) -> type[PreTrainedModel]:
+        """The model behind an Auto class, or a `ValueError` if the family has none."""
+        classes = self.auto_classes()
+        if auto_class not in classes:
+            known = ", ".join(auto.__name__ for auto in classes)
+            raise ValueError(
+                f"The family {self.model_type} has models for {known}, got {auto_class.__name__}."
+            )
+        return classes[auto_class]
+
     def auto_classes(self) -> dict[type, type[PreTrainedModel]]:
-        """The model class behind every Auto class."""
-        classes = {
-            AutoModel: self.model,
-            AutoModelForPreTraining: self.masked_lm,
-            AutoModelForMaskedLM: self.masked_lm,
-            AutoModelForSequenceClassification: self.sequence_classification,
-            AutoModelForTokenClassification: self.token_classification,
-        }
-        if self.image_classification is not None:
-            classes[AutoModelForImageClassification] = self.image_classification
-        return classes
+        """The model class behind every Auto class, that of pre-training included."""
+        found = [self.models[auto] for auto in _PRETRAINING if auto in self.models]
+        derived = {AutoModelForPreTraining: found[0]} if found else {}
+        return {**derived, **self.models}
 
     def model_classes(self) -> list[type[PreTrainedModel]]:
         """Every model class once."""
-        classes = [*self.auto_classes().values(), self.sequence_pair_classification]
-        return list(dict.fromkeys(classes))
+        return list(dict.fromkeys(self.models.values()))
 
 
 FAMILIES: dict[str, Family] = {}
@@ -64,7 +70,9 @@ def register_family(family: Family) -> Family:
     FAMILIES[family.model_type] = family
     AutoConfig.register(family.model_type, family.config, exist_ok=True)
     for auto_class, model_class in family.auto_classes().items():
-        auto_class.register(family.config, model_class, exist_ok=True)
+        # our own Auto class asks the families
+        if auto_class is not AutoModelForSequencePairClassification:
+            auto_class.register(family.config, model_class, exist_ok=True)
     # a folder names its tokenizer's class; the last one here is for folders that do not
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
@@ -100,4 +108,4 @@ def _pair_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
         raise ValueError(
             f"Sequence pairs are for {', '.join(FAMILIES)}, got model_type={config.model_type!r}."
         )
-    return FAMILIES[config.model_type].sequence_pair_classification
+    return FAMILIES[config.model_type].model_class(AutoModelForSequencePairClassification)

@@ -5,17 +5,26 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
-
-from hf_mixers import FAMILIES, Family
-
-HEADS = (
-    "model",
-    "masked_lm",
-    "sequence_classification",
-    "token_classification",
-    "sequence_pair_classification",
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
 )
+
+from hf_mixers import FAMILIES, AutoModelForSequencePairClassification, Family
+
+# the heads that every family has
+AUTO_CLASSES = {
+    "model": AutoModel,
+    "masked_lm": AutoModelForMaskedLM,
+    "sequence_classification": AutoModelForSequenceClassification,
+    "token_classification": AutoModelForTokenClassification,
+    "sequence_pair_classification": AutoModelForSequencePairClassification,
+}
+HEADS = tuple(AUTO_CLASSES)
 
 # settings that every family has; lengths in the tests go up to 2,000, beyond what a model is built
 # for
@@ -45,12 +54,15 @@ class Row:
     def family(self) -> Family:
         return FAMILIES[self.name]
 
+    def model_class(self, head: str) -> type[PreTrainedModel]:
+        return self.family.model_class(AUTO_CLASSES[head])
+
     def config(self, **changes) -> PreTrainedConfig:
         return self.family.config(**{**self.small, **changes})
 
     def build(self, head: str = "model", **changes) -> PreTrainedModel:
         torch.manual_seed(0)
-        return getattr(self.family, head)(self.config(**changes)).eval()
+        return self.model_class(head)(self.config(**changes)).eval()
 
 
 ROWS = [

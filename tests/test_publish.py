@@ -41,7 +41,7 @@ def test_tokenizers_of_transformers_need_no_code(row, tmp_path):
 
 @every_family
 def test_other_models_are_refused_before_anything_is_written(row, tmp_path):
-    class Mine(row.family.model):
+    class Mine(row.model_class("model")):
         pass
 
     tiny = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=9)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .bases import UNKNOWN, check_examples, check_sequences, count_classes, encode
+from .classes import spread_classes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -71,7 +72,7 @@ class KmerLogisticRegression:
         best = np.inf
         for factor in FACTORS:
             model = self._regress(features, classes, self.C * factor)
-            loss = _log_loss(self._spread(model, held_out_features), held_out)
+            loss = _log_loss(spread_classes(model, held_out_features, self.num_labels_), held_out)
             if loss < best:
                 best, self.C_, self._model = loss, self.C * factor, model
         return self
@@ -81,7 +82,7 @@ class KmerLogisticRegression:
         if not hasattr(self, "_model"):
             raise ValueError("KmerLogisticRegression predicts after fit, which was not called.")
         check_sequences(sequences)
-        return self._spread(self._model, self._features(sequences))
+        return spread_classes(self._model, self._features(sequences), self.num_labels_)
 
     def _features(self, sequences: Sequence[str]) -> "csr_array":
         counts = count_kmers(sequences, self.k, self.both_strands)
@@ -93,19 +94,9 @@ class KmerLogisticRegression:
         return counts
 
     def _regress(self, features: "csr_array", classes: np.ndarray, strength: float):
-        try:
-            from sklearn.linear_model import LogisticRegression
-        except ImportError as error:
-            raise ImportError(
-                "KmerLogisticRegression needs scikit-learn: pip install hf-mixers[baselines]."
-            ) from error
-        return LogisticRegression(C=strength, max_iter=1000).fit(features, classes)
+        from sklearn.linear_model import LogisticRegression
 
-    def _spread(self, model, features: "csr_array") -> np.ndarray:
-        """Probabilities with a column for labels that did not occur in training, too."""
-        probabilities = np.zeros((features.shape[0], self.num_labels_))
-        probabilities[:, model.classes_] = model.predict_proba(features)
-        return probabilities
+        return LogisticRegression(C=strength, max_iter=1000).fit(features, classes)
 
 
 def count_kmers(sequences: Sequence[str], k: int, both_strands: bool = True) -> "csr_array":

@@ -10,10 +10,11 @@ from .encode import fix_lengths, tokenize_sequences
 from .filters import filter_lengths, filter_letters
 from .genbank import GENBANK_TASKS, load_genbank_task
 from .genomes import record_names
+from .identity import find_identical
+from .parts import SplitOptions, make_parts
 from .pieces import cut_sequences
 from .sequences import load_sequences
 from .splits import (
-    draw_validation,
     split_by_column,
     split_by_group,
     split_stratified,
@@ -28,6 +29,7 @@ __all__ = [
     "GenomeWindows",
     "MaskedLMCollator",
     "PaddedCollator",
+    "SplitOptions",
     "StrandCollator",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
@@ -35,9 +37,9 @@ __all__ = [
     "balanced_class_weights",
     "cut_sequences",
     "describe_classes",
-    "draw_validation",
     "filter_lengths",
     "filter_letters",
+    "find_identical",
     "fix_lengths",
     "fixed_adding_problem",
     "format_classes",
@@ -45,6 +47,7 @@ __all__ = [
     "load_embedded_series",
     "load_genbank_task",
     "load_sequences",
+    "make_parts",
     "record_names",
     "split_by_column",
     "split_by_group",

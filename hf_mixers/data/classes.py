@@ -73,7 +73,8 @@ def read_column(dataset: Dataset, column: str) -> list[Any]:
         raise ValueError(
             f"The data set has no column {column!r}: it has {', '.join(dataset.column_names)}."
         )
-    return dataset.with_format(None)[column][:]
+    # the one column first, as the rows of a selection are gathered with all their columns
+    return dataset.with_format(None).select_columns(column)[column][:]
 
 
 def read_classes(dataset: Dataset, label_column: str | None) -> tuple[np.ndarray, list[Any]]:
@@ -81,15 +82,15 @@ def read_classes(dataset: Dataset, label_column: str | None) -> tuple[np.ndarray
     if label_column is None:
         return np.zeros(len(dataset), dtype=np.int64), ["all"]
     values = read_column(dataset, label_column)
+    feature = dataset.features[label_column]
+    if isinstance(feature, ClassLabel) and None not in values:
+        return np.asarray(values, dtype=np.int64), feature.names
     for row, value in enumerate(values):
         if value is None or isinstance(value, (float, list)):
             raise ValueError(
                 f"{name_row(dataset, row)} has {value!r} in {label_column!r}: one class, as text"
                 " or whole number, is accepted."
             )
-    feature = dataset.features[label_column]
-    if isinstance(feature, ClassLabel):
-        return np.asarray(values, dtype=np.int64), feature.names
     names = sorted(set(values))
     # numbers that count from 0 stay what they are, even if some class is absent
     if names and all(isinstance(name, int) for name in names) and names[0] >= 0:

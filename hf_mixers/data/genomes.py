@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from huggingface_hub import cached_assets_path
 
+from .fasta import BYTE_ORDER_MARK, explain_encoding
 from .records import find_files
 from .sequences import load_sequences
 
@@ -82,11 +83,11 @@ class UnpackedFasta:
 def open_fasta(file: str) -> IndexedFasta | UnpackedFasta:
     """Records of a file by name, with their `sizes`; none is without a sequence."""
     with open(file, "rb") as handle:
-        start = handle.read(2)
+        start = handle.read(3)
     if not start:
         raise ValueError(f"{file} is empty.")
-    packed = start == b"\x1f\x8b" or file.endswith(".gz")
-    reader = UnpackedFasta(file) if packed else IndexedFasta(file)
+    is_packed = start.startswith(b"\x1f\x8b") or file.endswith(".gz")
+    reader = UnpackedFasta(file) if is_packed or start == BYTE_ORDER_MARK else IndexedFasta(file)
     if not reader.sizes:
         raise ValueError(f"{file} holds no records.")
     for name, size in reader.sizes.items():
@@ -108,6 +109,8 @@ def _read_index(file: str) -> dict[str, Any]:
             return _find_or_make_index(file, f"{file}.fai")
         except OSError:
             return _find_or_make_index(file, _cached_index(file))
+    except UnicodeDecodeError as error:
+        raise ValueError(explain_encoding(file, error)) from None
     except (pyfaidx.FastaIndexingError, OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be indexed: {error}") from error
 

@@ -14,6 +14,8 @@ import pyarrow as pa
 from datasets import Features, IterableDataset, Value, load_dataset
 from transformers.utils import logging
 
+from .fasta import BYTE_ORDER_MARK, explain_encoding, parse_fasta
+
 logger = logging.get_logger(__name__)
 
 Kind = Literal["fasta", "fastq", "genbank", "csv", "parquet"]
@@ -131,6 +133,8 @@ def open_streams(
     try:
         return list(load_dataset(kind, data_files=data_files, streaming=True, **options).values())
     except _READ_ERRORS as error:
+        if len(files) == 1 and isinstance(error, UnicodeDecodeError):
+            raise ValueError(explain_encoding(files[0], error)) from None
         if len(files) == 1:
             raise ValueError(f"{files[0]} is cut short or damaged: {error}") from error
         # one by one, so that the message names the file
@@ -141,7 +145,9 @@ def read_rows(file: str, kind: Kind, stream: IterableDataset) -> Iterator[dict[s
     """Records of one file as dictionaries; a damaged file is a ValueError that names it."""
     last, letters = None, 0
     try:
-        _check_start(file, kind)
+        if _check_start(file, kind):
+            yield from _read_marked(file)
+            return
         for table in stream.with_format("arrow").iter(batch_size=_BATCH_SIZE):
             for row in table.to_pylist():
                 last = _name_record(row, kind) if kind in _COLUMNS else row
@@ -152,6 +158,8 @@ def read_rows(file: str, kind: Kind, stream: IterableDataset) -> Iterator[dict[s
             _check_end(file)
         elif kind == "fastq":
             _check_all_read(file, letters)
+    except UnicodeDecodeError as error:
+        raise ValueError(explain_encoding(file, error)) from None
     except _READ_ERRORS as error:
         if str(error).startswith(file):
             raise
@@ -182,14 +190,26 @@ def open_plain_or_gzip(file: str):
     return gzip.open(file, "rb") if packed or file.endswith(".gz") else open(file, "rb")
 
 
-def _check_start(file: str, kind: Kind) -> None:
-    """See that a file is not empty and begins as its kind does, as builders skip what does not."""
+def _read_marked(file: str) -> Iterator[dict[str, Any]]:
+    """Records of a FASTA file with a byte order mark, which the builder does not read."""
+    with open_plain_or_gzip(file) as handle:
+        for record in parse_fasta(handle, file):
+            yield record._asdict()
+
+
+def _check_start(file: str, kind: Kind) -> bool:
+    """See that a file is not empty and begins as its kind does, as builders skip what does not.
+
+    Whether it is FASTA with a byte order mark.
+    """
     if os.path.getsize(file) == 0:
         raise ValueError(f"{file} is empty.")
     if kind in TABLE_KINDS:
-        return
+        return False
     with open_plain_or_gzip(file) as handle:
         start = handle.read(1 << 16)
+    is_marked = kind == "fasta" and start.startswith(BYTE_ORDER_MARK)
+    start = start.removeprefix(BYTE_ORDER_MARK) if is_marked else start
     if not start.strip():
         raise ValueError(f"{file} is empty.")
     if kind == "genbank":
@@ -200,6 +220,7 @@ def _check_start(file: str, kind: Kind) -> None:
         raise ValueError(
             f"{file} starts with {first!r}: {kind} starts with {_STARTS[kind][0].decode()!r}."
         )
+    return is_marked
 
 
 def _check_end(file: str) -> None:

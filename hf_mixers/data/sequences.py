@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, Features, IterableDataset, Value
-from datasets.exceptions import DatasetGenerationError
 from transformers.utils import logging
 
+from .cache import build_cached
 from .checks import DNA_LETTERS, RecordRules
 from .labels import ColumnLabels, FolderLabels, TableLabels, make_labels
 from .layout import Layout
@@ -128,14 +128,7 @@ def load_sequences(
             _generate_rows, features=features, gen_kwargs=arguments
         )
     features["problem"] = Value("string")
-    try:
-        dataset = Dataset.from_generator(
-            _generate_rows, features=features, gen_kwargs=arguments, cache_dir=cache_dir
-        )
-    except DatasetGenerationError as error:
-        if isinstance(error.__cause__, ValueError):
-            raise error.__cause__ from None
-        raise
+    dataset = build_cached(_generate_rows, arguments, features, cache_dir)
     return _finish(dataset, files, rules)
 
 

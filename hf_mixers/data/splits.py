@@ -17,6 +17,8 @@ PART_NAMES = {
     "dev": "validation",
 }
 _PASSES = 20
+# more groups than these are placed once and not moved, as each weighs little
+_MANY_GROUPS = 20_000
 # cost of a class that is absent from train, above all that sizes can cost
 _ABSENT = 1e3
 
@@ -40,25 +42,43 @@ def split_stratified(
     {'train': 42, 'validation': 9, 'test': 9}
     """
     shares, parts = _check_fractions(fractions)
+    return _select_parts(dataset, parts, _place_rows(dataset, shares, seed, label_column))
+
+
+def draw_stratified(
+    dataset: Dataset, fraction: float, seed: int = 0, label_column: str | None = "label"
+) -> np.ndarray:
+    """Which rows belong to a random share of every class, as booleans.
+
+    >>> int(draw_stratified(Dataset.from_dict({"label": [0, 1] * 10}), 0.2).sum())
+    4
+    """
+    shares = np.array([1 - fraction, fraction])
+    return _place_rows(dataset, shares, seed, label_column) == 1
+
+
+def _place_rows(
+    dataset: Dataset, shares: np.ndarray, seed: int, label_column: str | None
+) -> np.ndarray:
+    """Number of the part of every row, given the shares of the parts."""
     classes, names = read_classes(dataset, label_column)
     generator = np.random.default_rng(seed)
-    chosen: list[list[np.ndarray]] = [[] for _ in parts]
+    place = np.zeros(len(dataset), dtype=np.int64)
     # what the parts were denied by rounding, to be given with the next classes
-    debt = np.zeros(len(parts))
+    debt = np.zeros(len(shares))
     for number, name in enumerate(names):
         members = generator.permutation(np.flatnonzero(classes == number))
-        if 0 < len(members) < len(parts):
+        if 0 < len(members) < len(shares):
             raise ValueError(
                 f"Class {name!r} has {len(members)} examples, {name_row(dataset, members[0])}: a"
-                f" stratified split in {len(parts)} parts needs at least {len(parts)}."
+                f" stratified split in {len(shares)} parts needs at least {len(shares)}."
             )
         if len(members) == 0:
             continue
         sizes = _round_shares(shares * len(members), debt)
         debt += shares * len(members) - sizes
-        for part, piece in zip(chosen, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
-            part.append(piece)
-    return _select_parts(dataset, parts, [np.concatenate(part) for part in chosen])
+        place[members] = np.repeat(np.arange(len(shares)), sizes)
+    return place
 
 
 def split_by_group(
@@ -94,15 +114,43 @@ def split_by_group(
             f"{group_column!r} has {len(group_names)} groups: a split in {len(parts)} parts needs"
             f" at least {len(parts)}."
         )
+    place = _place_grouped_rows(dataset, groups, shares, parts, seed, label_column)
+    return _select_parts(dataset, parts, place)
+
+
+def draw_groups(
+    dataset: Dataset,
+    groups: np.ndarray,
+    fraction: float,
+    seed: int = 0,
+    label_column: str | None = "label",
+) -> np.ndarray:
+    """Which rows belong to a share of the data that divides no group, as booleans.
+
+    Args:
+        groups: Group of every row, as numbers from 0.
+    """
+    if groups.max() == 0:
+        raise ValueError("All rows are of one group: a part that shares no group needs another.")
+    shares, parts = np.array([1 - fraction, fraction]), ["what remains", "the part drawn"]
+    return _place_grouped_rows(dataset, groups, shares, parts, seed, label_column) == 1
+
+
+def _place_grouped_rows(
+    dataset: Dataset,
+    groups: np.ndarray,
+    shares: np.ndarray,
+    parts: list[str],
+    seed: int,
+    label_column: str | None,
+) -> np.ndarray:
+    """Number of the part of every row; rows of one group have one part."""
     classes, names = read_classes(dataset, label_column)
-    counts = np.zeros((len(group_names), len(names)))
+    counts = np.zeros((int(groups.max()) + 1, len(names)))
     np.add.at(counts, (groups, classes), 1)
     place = _place_groups(counts, shares, np.random.default_rng(seed))
-    split = _select_parts(
-        dataset, parts, [np.flatnonzero(place[groups] == number) for number in range(len(parts))]
-    )
     _report_absent(counts, place, parts, names)
-    return split
+    return place[groups]
 
 
 def split_by_column(dataset: Dataset, column: str) -> DatasetDict:
@@ -122,25 +170,8 @@ def split_by_column(dataset: Dataset, column: str) -> DatasetDict:
                 " test are accepted."
             )
         rows[part].append(row)
-    present = [part for part in PARTS if rows[part]]
-    return _select_parts(dataset, present, [np.array(rows[part]) for part in present])
-
-
-def draw_validation(
-    parts: DatasetDict, fraction: float = 0.2, seed: int = 0, label_column: str | None = "label"
-) -> DatasetDict:
-    """The same parts with a `validation` part, drawn from `train` if there is none.
-
-    >>> parts = DatasetDict(train=Dataset.from_dict({"label": [0, 1] * 10}))
-    >>> {name: len(part) for name, part in draw_validation(parts).items()}
-    {'train': 16, 'validation': 4}
-    """
-    if "validation" in parts:
-        return parts
-    kept, drawn = split_stratified(
-        parts["train"], (1 - fraction, fraction), seed, label_column
-    ).values()
-    return DatasetDict({**parts, "train": kept, "validation": drawn})
+    # in the order of the data set, which is quickest to read
+    return DatasetDict({part: dataset.select(rows[part]) for part in PARTS if rows[part]})
 
 
 def subset_stratified(
@@ -206,7 +237,7 @@ def _place_groups(
     order = order[np.argsort(-counts[order].sum(1), kind="stable")]
     held = np.zeros_like(target)
     place = np.full(len(counts), -1)
-    for _ in range(_PASSES):
+    for _ in range(_PASSES if len(counts) <= _MANY_GROUPS else 1):
         moved = False
         for group in order:
             if place[group] >= 0:
@@ -240,8 +271,7 @@ def _report_absent(counts: np.ndarray, place: np.ndarray, parts: list[str], name
             )
 
 
-def _select_parts(dataset: Dataset, parts: list[str], rows: list[np.ndarray]) -> DatasetDict:
-    # in the order of the data set, which is quickest to read
+def _select_parts(dataset: Dataset, parts: list[str], place: np.ndarray) -> DatasetDict:
     return DatasetDict(
-        {part: dataset.select(np.sort(chosen)) for part, chosen in zip(parts, rows, strict=True)}
+        {part: dataset.select(np.flatnonzero(place == number)) for number, part in enumerate(parts)}
     )

@@ -3,8 +3,9 @@
 import math
 import os
 import re
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -36,35 +37,46 @@ class Region(NamedTuple):
     def size(self) -> int:
         return self.end - self.start
 
-    def without(self, hole: "Region") -> list["Region"]:
-        """What is left of it outside of another region."""
-        if hole[:2] != self[:2]:
-            return [self]
-        before = self._replace(end=min(self.end, hole.start))
-        behind = self._replace(start=max(self.start, hole.end))
-        return [rest for rest in dict.fromkeys((before, behind)) if rest.size > 0]
+    def without(self, holes: "Sequence[Region] | None") -> list["Region"]:
+        """What is left of it outside of other regions of the same record."""
+        rests = [self]
+        for hole in holes or ():
+            rests = [
+                rest
+                for one in rests
+                for rest in dict.fromkeys(
+                    (
+                        one._replace(end=min(one.end, hole.start)),
+                        one._replace(start=max(one.start, hole.end)),
+                    )
+                )
+                if rest.size > 0
+            ]
+        return rests
 
 
 class GenomeWindows(Dataset):
     """Random windows of genomes, from new places in every epoch, with lengths known in advance.
 
-    A window is decided by seed, epoch and index alone, so workers and restarts agree. Every start
-    in the genome is as likely as every other. Plain FASTA is read by random access with a small
-    index that pyfaidx writes beside the file, or into the cache of Hugging Face where the folder is
-    read-only; gzip is unpacked once into the cache of `datasets`, one byte per base.
+    A window is decided by seed, epoch and index alone, so workers and restarts agree. Plain FASTA
+    is read by random access with a small index that pyfaidx writes next to the file, or into the
+    cache of Hugging Face where the folder is read-only; gzip is unpacked once into the cache of
+    `datasets`, one byte per base.
 
     Args:
         files: FASTA files, folders or glob patterns.
         tokenizer: Tokenizer with one token per base.
-        length: Bases of a window, or the bounds between which lengths are drawn with the same
-            chance for 100 to 200 as for 1000 to 2000.
+        length: Bases of a window, or the bounds between which lengths are drawn log-uniformly.
         num_windows: Windows of an epoch.
         seed: Seed of all draws.
         max_unknown: Largest share of letters other than A, C, G, T; other windows are drawn again.
-        reverse_complement: Give every second window, by chance, as its opposite strand.
+        reverse_complement: Reverse-complement each window with probability 0.5.
         records: Names of the records to use, or of parts `name:first-last`, the first base being
             1; all if None.
         exclude: The same to leave out, such as a chromosome held out for evaluation.
+        sample_by: `bases` draws every start with the same probability, which suits genomes;
+            `records` draws every record that is long enough with the same probability, which suits
+            collections of genes, contigs or transcripts.
 
     Items have `input_ids` (the smallest unsigned integers that hold the vocabulary) and `length`
     (in tokens); `lengths` has those of all windows.
@@ -89,7 +101,10 @@ class GenomeWindows(Dataset):
         reverse_complement: bool = False,
         records: Collection[str] | None = None,
         exclude: Collection[str] | None = None,
+        sample_by: Literal["bases", "records"] = "bases",
     ):
+        if sample_by not in ("bases", "records"):
+            raise ValueError(f"sample_by={sample_by!r} was given: bases and records are accepted.")
         bounds = (length, length) if isinstance(length, int) else tuple(length)
         if len(bounds) != 2 or not 1 <= bounds[0] <= bounds[1]:
             raise ValueError(f"length={length} was given: 1 <= low <= high is accepted.")
@@ -105,6 +120,9 @@ class GenomeWindows(Dataset):
         self._readers: list[Any] = [None] * len(self._files)
         self._regions = _choose_regions(self._list_records(), records, exclude)
         self._sizes = np.array([region.size for region in self._regions])
+        # longest first, so that those with room for a window are the first ones
+        self._by_size = np.argsort(-self._sizes, kind="stable")
+        self._sample_by = sample_by
         longest = int(self._sizes.max())
         if low > longest:
             raise ValueError(
@@ -191,9 +209,14 @@ class GenomeWindows(Dataset):
         starts = np.maximum(self._sizes - length + 1, 0)
         ends = np.cumsum(starts)
         for _ in range(_TRIES):
-            place = int(generator.integers(ends[-1]))
-            region = int(np.searchsorted(ends, place, side="right"))
-            text = self._read(region, place - int(ends[region] - starts[region]), length)
+            if self._sample_by == "records":
+                region = int(self._by_size[generator.integers(np.count_nonzero(starts))])
+                place = int(generator.integers(starts[region]))
+            else:
+                place = int(generator.integers(ends[-1]))
+                region = int(np.searchsorted(ends, place, side="right"))
+                place -= int(ends[region] - starts[region])
+            text = self._read(region, place, length)
             if (_KINDS[text] == _UNKNOWN).sum() <= self._max_unknown * length:
                 return text
         # chance found none, so all places are looked at
@@ -218,35 +241,40 @@ def _choose_regions(
     for argument, given in (("records", records), ("exclude", exclude)):
         if isinstance(given, str):
             raise ValueError(f"{argument}={given!r} was given: a list of names is accepted.")
+    by_name: dict[str, list[Region]] = defaultdict(list)
+    for region in known:
+        by_name[region.name].append(region)
     chosen = known
     if records is not None:
-        found = (_find_regions(known, text, "records") for text in records)
+        found = (_find_regions(by_name, text, "records") for text in records)
         chosen = list(dict.fromkeys(region for regions in found for region in regions))
+    holes: dict[tuple[int, str], list[Region]] = defaultdict(list)
     for text in exclude or ():
-        for hole in _find_regions(known, text, "exclude"):
-            chosen = [rest for region in chosen for rest in region.without(hole)]
+        for hole in _find_regions(by_name, text, "exclude"):
+            holes[hole.file, hole.name].append(hole)
+    chosen = [
+        rest for region in chosen for rest in region.without(holes.get((region.file, region.name)))
+    ]
     if not chosen:
         raise ValueError("No record is left after records and exclude.")
     return chosen
 
 
-def _find_regions(known: list[Region], text: str, argument: str) -> list[Region]:
+def _find_regions(by_name: Mapping[str, list[Region]], text: str, argument: str) -> list[Region]:
     """The records with a name, or their part if it is written `name:first-last`."""
-    whole = [region for region in known if region.name == text]
-    if whole:
-        return whole
+    if text in by_name:
+        return by_name[text]
     name, _, place = text.rpartition(":")
     bounds = re.fullmatch(r"([\d,]+)-([\d,]+)", place)
-    named = [region for region in known if region.name == name]
-    if not named or bounds is None:
+    if name not in by_name or bounds is None:
         raise ValueError(f"{argument} names {text!r}, which is in none of the files.")
     first, last = (int(number.replace(",", "")) for number in bounds.groups())
-    for region in named:
+    for region in by_name[name]:
         if not 1 <= first <= last <= region.end:
             raise ValueError(
                 f"{argument} names {text!r}, but {name!r} has the bases 1 to {region.end}."
             )
-    return [region._replace(start=first - 1, end=last) for region in named]
+    return [region._replace(start=first - 1, end=last) for region in by_name[name]]
 
 
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase) -> int:

@@ -92,20 +92,28 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
 
 # what transformers hands to any model and mixers have no use for
 _UNUSED = {*TransformersKwargs.__annotations__, "return_loss", "token_type_ids", "use_cache"}
+_NAMED = ("labels", "task_ids", "output_hidden_states")
 # what hints at boundaries inside a row without naming them
 _HINTS = ("cu_seq_lens_k", "max_length_k", "position_ids", "seq_idx")
 
 
-def check_extras(extras: dict, batches: Sequence[SequenceBatch]) -> None:
-    """Refuse arguments that no model knows, and hints at boundaries where there are none."""
+def check_extras(
+    extras: dict, batches: Sequence[SequenceBatch], own_arguments: Sequence[str] = ()
+) -> None:
+    """Refuse arguments that a model does not have, and hints at boundaries where there are none.
+
+    Args:
+        extras: What was given besides the arguments of every model and the `own_arguments` of the
+            family, which are named to callers who misspell them.
+    """
     known = {f"{name}{suffix}" for name in SequenceBatch._fields for suffix in ("", "_2")}
-    known |= {"labels", "task_ids", "output_hidden_states"}
+    known |= {*_NAMED, *own_arguments}
     for name in extras:
         plain = name.removesuffix("_2")
         if plain not in _UNUSED:
             close = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f", did you mean {close[0]}?" if close else "."
-            raise ValueError(f"{name} is no argument of this model{hint}")
+            raise ValueError(f"{name} is not an argument of this model{hint}")
         batch = batches[-1] if name != plain else batches[0]
         if plain in _HINTS and extras[name] is not None and batch.cu_seq_lens_q is None:
             raise ValueError(

@@ -153,6 +153,8 @@ class MixerModel(MixerPreTrainedModel):
         `hidden_states` on request.
     """
 
+    # arguments of `forward` that a family reads besides those of every model; `read` gets them
+    own_arguments: tuple[str, ...] = ()
     # what is to be said of sequences that are longer than the model is built for
     beyond_built_length = "its ends may not hear each other"
 
@@ -199,11 +201,9 @@ class MixerModel(MixerPreTrainedModel):
         """How the blocks are joined."""
         return MixerStack
 
-    def read(
-        self, batches: tuple[SequenceBatch, ...], extras: dict
-    ) -> tuple[tuple[SequenceBatch, ...], dict]:
-        """Batches and what else the caller gave, of which a family may make batches."""
-        return batches, extras
+    def read(self, batches: tuple[SequenceBatch, ...], own: dict) -> tuple[SequenceBatch, ...]:
+        """Batches, into which a family puts what the caller gave of its `own_arguments`."""
+        return batches
 
     def add_prefix(self, config: MixerConfig) -> None:
         """Create what `prefix` gives."""
@@ -260,8 +260,9 @@ class MixerModel(MixerPreTrainedModel):
         self, batches: tuple[SequenceBatch, ...], output_hidden_states: bool | None, extras: dict
     ) -> Encoded:
         """All sequences of all batches through the trunk in one pack."""
-        batches, extras = self.read(batches, extras)
-        check_extras(extras, batches)
+        own = {name: extras.pop(name) for name in self.own_arguments if name in extras}
+        batches = self.read(batches, {name: own[name] for name in own if own[name] is not None})
+        check_extras(extras, batches, self.own_arguments)
         boundaries = check_batches(batches, self.config)
         # flat pooling reads padding as tokens, and with a mask there would be too few of them
         for batch in batches if self.config.pooling != "flat" else ():

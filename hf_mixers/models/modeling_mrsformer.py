@@ -149,6 +149,7 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
     (torch.Size([2, 4, 64]), torch.Size([2, 64]))
     """
 
+    own_arguments = ("pixel_values", "numeric_values", "category_ids")
     # every token hears all others, however many there are
     beyond_built_length = "the model may never have learned from such lengths"
 
@@ -170,26 +171,22 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
             return PatchEmbedding(config)
         return ColumnEmbedding(config) if config.num_columns else MixerModel.make_embedding(config)
 
-    def read(
-        self, batches: tuple[SequenceBatch, ...], extras: dict
-    ) -> tuple[tuple[SequenceBatch, ...], dict]:
-        """Images and tables as embeddings; their arguments are among what else was given."""
-        names = ("pixel_values", "numeric_values", "category_ids")
-        given = {name: extras[name] for name in names if extras.get(name) is not None}
-        extras = {name: value for name, value in extras.items() if name not in names}
+    def read(self, batches: tuple[SequenceBatch, ...], own: dict) -> tuple[SequenceBatch, ...]:
+        """Images and tables as embeddings."""
+        names = self.own_arguments
         (batch, *others), wanted = batches, self.config.main_input
-        if not given:
+        if not own:
             if wanted in names and all(part is None for part in batch[:3]):
                 raise ValueError(f"This model reads {wanted}, got none.")
-            return batches, extras
+            return batches
         if others or any(part is not None for part in batch):
-            raise ValueError(f"{' and '.join(given)} must be the only input.")
+            raise ValueError(f"{' and '.join(own)} must be the only input.")
         reads = names[:1] if wanted == names[0] else names[1:] if wanted in names else ()
-        unread = [name for name in given if name not in reads]
+        unread = [name for name in own if name not in reads]
         if unread:
             raise ValueError(f"This model reads {wanted}, got {unread[0]}.")
-        embedded = self.get_input_embeddings()(*(given.get(name) for name in reads))
-        return (SequenceBatch(inputs_embeds=embedded),), extras
+        embedded = self.get_input_embeddings()(*(own.get(name) for name in reads))
+        return (SequenceBatch(inputs_embeds=embedded),)
 
     def enter(self, content: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
         if self.config.scale_embedding:

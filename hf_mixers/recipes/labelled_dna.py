@@ -1,35 +1,47 @@
-"""Runs on labelled DNA: which sequences, how labelled, how split, and what of them is scored."""
+"""Labelled DNA for a recipe: which sequences, how labelled, and what of them is used."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
+from transformers.utils import logging
 
-from ..data import (
-    cut_sequences,
-    describe_classes,
-    draw_validation,
-    filter_lengths,
-    filter_letters,
-    format_classes,
-    load_embedded,
-    load_genbank_task,
-    load_sequences,
-    split_by_column,
-    split_by_group,
-    split_stratified,
-    subset_stratified,
-)
-from ..recipes.options import RecordOptions
+from ..data.classes import describe_classes, format_classes
+from ..data.embedded import load_embedded
+from ..data.filters import filter_lengths, filter_letters
+from ..data.genbank import load_genbank_task
+from ..data.parts import SplitOptions, make_parts
+from ..data.pieces import cut_sequences
+from ..data.sequences import load_sequences
+from ..data.splits import subset_stratified
+
+logger = logging.get_logger(__name__)
 
 LABEL_SOURCES = ("label_from", "label_pattern", "label_table", "label_column")
 # what is asked of files, and of no other data
 FILE_OPTIONS = (*LABEL_SOURCES, "class_names", "taxonomy_dump", "id_column")
+SMOKE_FRACTION = 0.02
+
+
+@dataclass
+class RecordOptions:
+    """What to do about records that cannot be used."""
+
+    bad_records: str = field(
+        default="error",
+        metadata={
+            "help": "'error' stops at a record without label or with other letters than DNA, or"
+            " than the model knows; 'drop' leaves such records out, counted."
+        },
+    )
+    duplicate_ids: str = field(
+        default="error", metadata={"help": "'error', 'drop' (keeps the first) or 'keep'."}
+    )
 
 
 @dataclass
 class DataOptions(RecordOptions):
-    """Which data, how labelled, how split."""
+    """Which sequences, and how they are labelled."""
 
     data: list[str] | None = field(
         default=None, metadata={"help": "Files, globs or folders; default: the embedded genes."}
@@ -58,13 +70,6 @@ class DataOptions(RecordOptions):
     )
     sequence_column: str = field(default="sequence", metadata={"help": "Column of a table."})
     id_column: str | None = field(default=None, metadata={"help": "Column of a table."})
-    split_column: str | None = field(
-        default=None, metadata={"help": "Column with train, val and test; embedded: 'split'."}
-    )
-    group_column: str | None = field(
-        default=None,
-        metadata={"help": "Split so that no group, such as a species, is in two parts."},
-    )
     min_length: int = field(
         default=2, metadata={"help": "Shorter sequences are left out, counted."}
     )
@@ -77,17 +82,18 @@ class DataOptions(RecordOptions):
     )
     cut_rounds: int = field(
         default=1,
-        metadata={"help": "Show all training sequences so often in an epoch, cut otherwise."},
+        metadata={"help": "Passes over the training data per epoch, each with new random cuts."},
     )
     train_fraction: float = field(
         default=1.0, metadata={"help": "Share of the training part to use, stratified."}
     )
     reverse_complement: bool = field(
-        default=False, metadata={"help": "Show half of the training sequences as the other strand."}
+        default=False,
+        metadata={"help": "Reverse-complement each training sequence with probability 0.5."},
     )
     token_dropout: float = field(
         default=0.0,
-        metadata={"help": "Share of the bases hidden in training, anew in every epoch."},
+        metadata={"help": "Share of the bases masked in training, drawn again in every epoch."},
     )
     score_column: str | None = field(
         default=None, metadata={"help": "Score only test rows where this column is false."}
@@ -95,24 +101,22 @@ class DataOptions(RecordOptions):
 
     def __post_init__(self):
         if self.cut_rounds != 1 and self.cut_training is None:
-            raise SystemExit("--cut_rounds needs --cut_training: nothing is cut without it.")
+            raise ValueError("cut_rounds requires cut_training: nothing is cut without it.")
         given = [name for name in FILE_OPTIONS if getattr(self, name) is not None]
         if self.data is None and (self.genbank_task or given):
             name = "genbank_task" if self.genbank_task else given[0]
-            raise SystemExit(f"--{name} is about files, which --data must name.")
+            raise ValueError(f"{name} requires data: it says how files are read.")
         if self.genbank_task and given:
-            raise SystemExit(f"--genbank_task knows its classes: it goes without --{given[0]}.")
-        if self.split_column and self.group_column:
-            raise SystemExit("--split_column and --group_column were given: one of them splits.")
+            raise ValueError(f"genbank_task sets its own classes: {given[0]} must not be given.")
 
 
 def load_rows(options: DataOptions) -> Dataset:
-    """All sequences with their classes; what is left out is printed."""
+    """All sequences with their classes; what is left out is logged."""
     if options.data is None:
         return load_embedded()
     if options.genbank_task:
         if len(options.data) > 1:
-            raise SystemExit("--genbank_task is read from one file or folder in --data.")
+            raise ValueError("genbank_task is read from one file or folder, got several in data.")
         return load_genbank_task(options.genbank_task, options.data[0])
     columns = ("sequence_column", "id_column")
     rules = ("taxonomy_dump", "bad_records", "duplicate_ids")
@@ -124,47 +128,61 @@ def load_rows(options: DataOptions) -> Dataset:
         **{name: getattr(options, name) for name in (*LABEL_SOURCES, *columns, *rules)},
     )
     if "label" not in dataset.column_names:
-        raise SystemExit("Say where labels come from: --label_from, --label_pattern, ...")
+        sources = ", ".join(LABEL_SOURCES)
+        raise ValueError(f"The data have no labels: one of {sources} says where they come from.")
     if "float" in dataset.features["label"].dtype:
-        raise SystemExit("Labels must be classes, as text or whole numbers, got decimal numbers.")
+        raise ValueError("Labels must be classes, as text or whole numbers, got decimal numbers.")
     if not isinstance(dataset.features["label"], ClassLabel):
         dataset = dataset.class_encode_column("label")
+    names = dataset.features["label"].names
+    if len(names) < 2:
+        hint = f"one of {', '.join(LABEL_SOURCES)} gives each record its class"
+        if options.label_from == "folder":
+            hint = "files of each class lie in a folder of their own"
+        raise ValueError(
+            f"All records have the label {names[0]!r}, and a classifier needs two classes: {hint}."
+        )
     return dataset
 
 
 def load_parts(
-    options: DataOptions, seed: int, judged: str, smoke: bool, letters: str | None = None
+    options: DataOptions,
+    split: SplitOptions,
+    part: str = "test",
+    *,
+    seed: int = 0,
+    smoke: bool = False,
+    letters: str | None = None,
 ) -> DatasetDict:
-    """Training and validation part, and the one to judge the model on."""
+    """Parts of the sequences, ready to be tokenized.
+
+    Args:
+        part: The part that results will be reported on, which must be there.
+        seed: What of the training part is used, and how it is cut.
+        letters: Those that the model's vocabulary has, if it is smaller than that of DNA.
+    """
     dataset = filter_lengths(load_rows(options), options.min_length, options.max_length)
     if letters:
         dataset = filter_letters(dataset, letters + "U", options.bad_records)
-    split_column = options.split_column
-    if options.data is None and not options.group_column:
-        split_column = split_column or "split"
-    if split_column:
-        parts = split_by_column(dataset, split_column)
-    elif options.group_column:
-        parts = split_by_group(dataset, options.group_column, seed=seed)
-    else:
-        parts = split_stratified(dataset, seed=seed)
-    if "train" not in parts or judged not in {*parts, "validation"}:
-        raise SystemExit(f"{split_column!r} names no rows for training or none for {judged}.")
-    if "validation" not in parts:
-        print("No validation part: a tenth of the training part is drawn for it.", flush=True)
-        parts = draw_validation(parts, 0.1, seed)
+    if options.data is None and not split.has_groups and split.split_column is None:
+        split = replace(split, split_column="split")
+    parts = make_parts(dataset, split)
+    if part not in parts:
+        raise ValueError(f"There is no {part} part to report on: {', '.join(parts)} are there.")
     if options.score_column and "test" in parts:
         parts["test"] = leave_out_seen(parts["test"], options.score_column)
     if options.train_fraction != 1:
         parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed)
     if smoke:
-        parts = DatasetDict({k: subset_stratified(v, 0.02, seed) for k, v in parts.items()})
+        parts = DatasetDict(
+            {name: subset_stratified(rows, SMOKE_FRACTION, seed) for name, rows in parts.items()}
+        )
     if options.cut_training:
         parts["train"] = cut_sequences(
             parts["train"], options.cut_training, seed=seed, rounds=options.cut_rounds
         )
-    for name, part in parts.items():
-        print(f"{name}:\n{format_classes(describe_classes(part))}", flush=True)
+    for name, rows in parts.items():
+        logger.info(f"{name}:\n{format_classes(describe_classes(rows))}")
     return parts
 
 
@@ -172,12 +190,12 @@ def leave_out_seen(test: Dataset, column: str) -> Dataset:
     """Rows of the test part where a column is false; the others are counted."""
     kind = getattr(test.features.get(column), "dtype", None)
     if kind is None or kind.endswith("string"):
-        raise SystemExit(
-            f"--score_column must be a column of true and false, got {column!r}: there are"
+        raise ValueError(
+            f"score_column must be a column of true and false, got {column!r}: there are"
             f" {', '.join(test.column_names)}."
         )
     kept = np.flatnonzero(~np.asarray(test[column][:], dtype=bool))
-    print(f"{len(test) - len(kept)} of {len(test)} test rows are not scored: {column}.", flush=True)
+    logger.warning(f"{len(test) - len(kept)} of {len(test)} test rows are not scored: {column}.")
     if len(kept) == 0:
-        raise SystemExit(f"--score_column {column} leaves no test row to score.")
+        raise ValueError(f"score_column={column!r} leaves no test row to score.")
     return test.select(kept)

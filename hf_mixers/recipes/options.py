@@ -1,16 +1,20 @@
-"""Settings that recipes share."""
+"""Settings that recipes share: of the Trainer, of the model and of the evaluation."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from transformers import TrainingArguments
 
 from ..training import MixerTrainingArguments
 
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
+
 
 @dataclass
 class RunArguments(MixerTrainingArguments):
-    """Arguments of the Trainer with the defaults of the examples, which also set their own."""
+    """Arguments of the Trainer with the defaults of recipes, which may change further ones."""
 
     lr_scheduler_type: str = field(default="cosine")
     warmup_steps: float = field(default=0.05)
@@ -22,53 +26,123 @@ class RunArguments(MixerTrainingArguments):
 
 
 @dataclass
-class RecordOptions:
-    """What to do about records that cannot be used."""
+class RowArguments(RunArguments):
+    """The same for rows that are batched by number: tables, images, series."""
 
-    bad_records: str = field(
-        default="error",
-        metadata={
-            "help": "'error' stops at a record without label or with other letters than DNA, or"
-            " than the model knows; 'drop' leaves such records out, counted."
-        },
+    train_token_budget: int | None = field(default=None)
+    eval_token_budget: int | None = field(default=None)
+    load_best_model_at_end: bool = field(default=True)
+    metric_for_best_model: str = field(default="loss")
+    remove_unused_columns: bool = field(default=False)
+
+
+@dataclass
+class ModelOptions:
+    """Which model: a new one of a family, or one from a checkpoint."""
+
+    family: str = field(default="chordmixer", metadata={"help": "Family of a new model."})
+    settings: str | None = field(
+        default=None,
+        metadata={"help": "JSON of config fields, which change defaults or those of a checkpoint."},
     )
-    duplicate_ids: str = field(
-        default="error", metadata={"help": "'error', 'drop' (keeps the first) or 'keep'."}
+    preset: str | None = field(
+        default=None,
+        metadata={"help": "Published settings of the family, which --settings may change."},
+    )
+
+    def __post_init__(self):
+        self.config_fields()
+
+    def config_fields(self) -> dict[str, Any]:
+        """The settings as a mapping; they may be given as such, too."""
+        return parse_settings(self.settings)
+
+
+@dataclass
+class CheckpointOptions(ModelOptions):
+    """Which model, and what of it is trained."""
+
+    checkpoint: str | None = field(
+        default=None, metadata={"help": "Folder or Hub name of a pre-trained model to start from."}
+    )
+    frozen: bool = field(
+        default=False, metadata={"help": "Train the head only (a probe) on top of the checkpoint."}
+    )
+    class_weights: bool = field(
+        default=False, metadata={"help": "Weigh classes by n / (C n_c) of the training part."}
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.checkpoint and self.preset:
+            raise ValueError("preset is for new models, not for a checkpoint.")
+        if self.frozen and not self.checkpoint:
+            raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
+
+
+@dataclass
+class EvaluationOptions:
+    """How long to train, and how results are reported."""
+
+    report_on: str = field(
+        default="test",
+        metadata={"help": "'test', or 'validation' as long as settings are being chosen."},
+    )
+    patience: int | None = field(
+        default=3,
+        metadata={"help": "Stop after this many evaluations without improvement; none: never."},
+    )
+    smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
+
+    def __post_init__(self):
+        if self.report_on not in ("test", "validation"):
+            raise ValueError(f"report_on must be test or validation, got {self.report_on!r}.")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(
+                f"patience must be at least 1, or none for no early stopping, got {self.patience}."
+            )
+
+
+@dataclass
+class RowEvaluationOptions(EvaluationOptions):
+    """The same where there is one baseline to compare with."""
+
+    baseline: bool = field(default=True, metadata={"help": "Fit a baseline on the same rows."})
+    patience: int | None = field(
+        default=16,
+        metadata={"help": "Stop after this many evaluations without improvement; none: never."},
     )
 
 
-# config fields of the new models of the examples, where they differ from the family's defaults
-DEFAULT_SETTINGS = {
-    "chordmixer": {
-        "track_size": 16,
-        "intermediate_size": 128,
-        "pre_norm": "layer",
-        "block_order": "mix_rotate",
-    },
-}
+def parse_settings(given: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Config fields as a mapping, or as the JSON of a command line.
+
+    >>> parse_settings('{"track_size": 8}'), parse_settings(None)
+    ({'track_size': 8}, {})
+    """
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    try:
+        settings = json.loads(given)
+    except json.JSONDecodeError as error:
+        raise ValueError(f'settings must be JSON such as {{"track_size": 8}}: {error}.') from error
+    if not isinstance(settings, dict):
+        raise ValueError(f"settings must be a JSON object, got {given}.")
+    return settings
 
 
-def parse_resume(arguments: TrainingArguments) -> str | bool | None:
+def change_arguments(arguments: Arguments, **changes: Any) -> Arguments:
+    """A copy of arguments with some changed; the ones given stay as they are."""
+    known = {field.name for field in fields(arguments)}
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not an argument of {type(arguments).__name__}.")
+    return replace(arguments, **changes)
+
+
+def find_checkpoint(arguments: TrainingArguments) -> str | bool | None:
     """`resume_from_checkpoint` as a folder, or as true for the last one in the output folder."""
     given = arguments.resume_from_checkpoint
     if isinstance(given, str) and given.lower() in ("true", "false"):
         return given.lower() == "true"
     return given
-
-
-def parse_settings(text: str) -> dict:
-    """Config fields from the JSON of a command line."""
-    try:
-        settings = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SystemExit(
-            f'--settings must be JSON such as {{"track_size": 8}}: {error}.'
-        ) from error
-    if not isinstance(settings, dict):
-        raise SystemExit(f"--settings must be a JSON object, got {text}.")
-    return settings
-
-
-def choose_settings(family: str, text: str | None) -> dict:
-    """Config fields from the JSON of a command line, or those of the examples without one."""
-    return dict(DEFAULT_SETTINGS.get(family, {})) if text is None else parse_settings(text)

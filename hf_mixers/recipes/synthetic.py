@@ -1,6 +1,6 @@
-"""Runs on synthetic tasks: parts made from a seed, a model trained and judged beside a guess."""
+"""Train on a synthetic task: parts made from a seed, a model evaluated next to a blind guess."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +8,9 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from ..data.collators import FlatCollator
-from ..data.synthetic import SyntheticTask
-from ..recipes.options import RunArguments
-from .supervised import judge_model, train_model
-from .targets import Goal
+from .options import RunArguments
+from .path import Report, report_outputs, save_model, train_model
+from .targets import Target
 
 
 @dataclass
@@ -32,48 +31,52 @@ class SyntheticOptions:
         if self.smoke:
             self.num_train, self.num_eval, self.num_test = 64, 16, 16
 
+    def counts(self) -> dict[str, int]:
+        """Examples of every part."""
+        return {"train": self.num_train, "validation": self.num_eval, "test": self.num_test}
 
-def run_synthetic(
-    make: Callable[..., SyntheticTask],
-    build_model: Callable[[int], PreTrainedModel],
-    goal: Goal,
-    options: SyntheticOptions,
-    training: RunArguments,
+
+def train_synthetic(
+    model: PreTrainedModel,
+    arguments: RunArguments,
+    rows: Mapping[str, Any],
+    target: Target,
     *,
     guesses: Mapping[str, Any],
-    **description,
+    options: Any,
+    dataset_name: str,
+    task: str,
 ) -> dict:
-    """Train a new model on examples that no part shares, judge it on the test part.
+    """Train a model on examples that no part shares, and report on the test part.
 
     Args:
-        make: Gives a number of examples from a seed.
-        build_model: Gives a model for sequences up to a length.
-        guesses: By name, the answer of somebody who does not read the sequences.
-        description: Further arguments of `judge_model`.
+        guesses: By name, the constant outputs of a model that does not read the sequences.
     """
-    counts = {"train": options.num_train, "validation": options.num_eval, "test": options.num_test}
-    rows = {
-        part: make(count, seed=3 * training.seed + number)
+    trainer = train_model(
+        model, arguments, rows, target, patience=None, data_collator=FlatCollator()
+    )
+    predicted = trainer.predict(rows["test"])
+    if not save_model(trainer):
+        return {}
+    outputs = {"model": predicted.predictions}
+    outputs |= {name: np.tile(guess, (len(rows["test"]), 1)) for name, guess in guesses.items()}
+    report = Report(
+        part="test",
+        dataset_name=dataset_name,
+        task=task,
+        options={"task": options},
+        columns={"length": rows["test"].lengths},
+    )
+    return report_outputs(trainer, outputs, predicted.label_ids, target, report)
+
+
+def make_rows(make: Any, counts: Mapping[str, int], seed: int, **options: Any) -> dict[str, Any]:
+    """Examples of every part from a generator, each part with a seed of its own.
+
+    Args:
+        make: Gives a number of examples from a seed, such as `hf_mixers.tasks.adding_problem`.
+    """
+    return {
+        part: make(count, seed=3 * seed + number, **options)
         for number, (part, count) in enumerate(counts.items())
     }
-    trainer = train_model(
-        build_model(rows["train"].longest),
-        training,
-        rows,
-        goal,
-        patience=None,
-        data_collator=FlatCollator(),
-    )
-    return judge_model(
-        trainer,
-        rows["test"],
-        goal,
-        part="test",
-        baselines={
-            name: lambda answer=answer: np.tile(answer, (options.num_test, 1))
-            for name, answer in guesses.items()
-        },
-        options=[options],
-        columns={"length": rows["test"].lengths},
-        **description,
-    )

@@ -1,4 +1,4 @@
-"""What a supervised model is to predict, and how its answers are scored, written and drawn."""
+"""What a supervised model predicts, and how its outputs are scored, written and drawn."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from ..reporting.plots import plot_by_length, plot_confusion, plot_scatter
 
 
 class Classes:
-    """The goal of a classifier: one of several classes."""
+    """The target of a classifier: one of several classes."""
 
     def __init__(self, names: Sequence[str]):
         self.names = list(names)
@@ -44,7 +44,7 @@ class Classes:
 
 
 class Amount:
-    """The goal of a regression: a number, which models see as it is or standardised.
+    """The target of a regression: a number, which models see as it is or standardised.
 
     Args:
         mean, std: Of the target in the training part, if models see it standardised; results are in
@@ -93,7 +93,7 @@ class Amount:
         return np.ravel(values).astype(np.float64) * self.std + self.mean
 
 
-Goal = Classes | Amount
+Target = Classes | Amount
 
 
 def _draw_by_length(reports: Mapping[str, dict], folder: Path, metric: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ..auto import FAMILIES
+from ..auto import FAMILIES, AutoModelForSequencePairClassification
 from .environment import run_environment
 from .plots import metric_name
 
@@ -248,13 +248,10 @@ def _auto_class(model: PreTrainedModel) -> tuple[str, bool]:
         raise ValueError(
             f"Cards are for {', '.join(FAMILIES)}, got model_type={model.config.model_type!r}."
         )
-    if isinstance(model, family.sequence_pair_classification):
-        return "AutoModelForSequencePairClassification", True
-    found = [auto.__name__ for auto, kind in family.auto_classes().items() if type(model) is kind]
+    found = [auto for auto, kind in family.models.items() if type(model) is kind]
     if not found:
         raise ValueError(f"Cards are for models with an Auto class, got {type(model).__name__}.")
-    # masked models have two; the last one says what they do
-    return found[-1], False
+    return found[0].__name__, found[0] is AutoModelForSequencePairClassification
 
 
 def _settings(model: PreTrainedModel, training: Mapping, versions: Mapping) -> str:

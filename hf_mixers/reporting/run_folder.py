@@ -1,19 +1,21 @@
-"""Runs of the examples: their defaults, and what they leave behind in one folder."""
+"""What a run leaves behind in its folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import upload_folder
 from transformers import Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import logging
 
 from ..metrics import overall_values
 from .card import make_card
 from .environment import run_environment
 from .files import write_json
 from .plots import plot_history
+
+logger = logging.get_logger(__name__)
 
 # settings of the Trainer that a reader of the card asks for
 _SETTINGS = (
@@ -34,7 +36,7 @@ def write_run(
     trainer: Trainer,
     reports: Mapping[str, Mapping],
     *,
-    options: Sequence[Any],
+    options: Mapping[str, Any],
     dataset_name: str,
     task: str,
     processor: Any = None,
@@ -45,12 +47,12 @@ def write_run(
 ) -> dict:
     """Write the card of a trained model, its metrics and the curves of training; return these.
 
-    The model itself is there already: `hand_over` saves it. With `push_to_hub` all goes there.
+    The model itself is there already. With `push_to_hub` all goes there.
 
     Args:
         reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
-        options: Dataclasses with the settings of the script, besides those of the Trainer.
-        processor: Tokenizer or image processor to save beside the model.
+        options: Settings of the recipe besides those of the Trainer, by section.
+        processor: Tokenizer or image processor to save next to the model.
         plots: Further pictures that lie in the output folder.
         notes: What the card says to users of the model.
         part: Which part of the data the results are of.
@@ -61,7 +63,7 @@ def write_run(
     results = {
         part: dict(reports),
         "history": history,
-        "options": {type(part).__name__: asdict(part) for part in options},
+        "options": dict(options),
         "training": trainer.args.to_dict(),
         "config": trainer.model.config.to_diff_dict(),
         "parameters": trainer.model.num_parameters(),
@@ -116,7 +118,7 @@ def _publish(trainer: Trainer) -> None:
     )
 
 
-def print_overall(reports: Mapping[str, Mapping]) -> None:
+def log_overall(reports: Mapping[str, Mapping]) -> None:
     """One line per model with its metrics."""
     for name, report in reports.items():
         text = ", ".join(
@@ -124,4 +126,4 @@ def print_overall(reports: Mapping[str, Mapping]) -> None:
             for key, value in overall_values(report).items()
             if isinstance(value, float)
         )
-        print(f"{name}: {text}", flush=True)
+        logger.info(f"{name}: {text}")

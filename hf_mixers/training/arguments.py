@@ -31,3 +31,6 @@ class MixerTrainingArguments(TrainingArguments):
         if self.bf16 and not torch.accelerator.is_available():
             self.use_cpu = True
         super().__post_init__()
+        # without an accelerator there is nothing to pin memory for, and torch warns
+        if self.device.type == "cpu":
+            self.dataloader_pin_memory = False

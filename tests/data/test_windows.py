@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+import time
 from multiprocessing import get_context
 
 import numpy as np
@@ -344,3 +345,38 @@ def test_pyfaidx_is_imported_only_when_it_is_needed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyfaidx", None)
     with pytest.raises(ImportError, match=r"pip install hf-mixers\[bio\]"):
         record_names(write(tmp_path / "genome.fa"))
+
+
+def test_many_records_are_held_out_in_linear_time(tmp_path):
+    path = tmp_path / "genes.fa"
+    path.write_text("".join(f">g{number}\nACGTACGTAC\n" for number in range(20_000)))
+    held_out = [f"g{number}" for number in range(0, 20_000, 2)]
+    begin = time.perf_counter()
+    train = GenomeWindows(path, DnaTokenizer(), 8, 5, exclude=held_out)
+    # comparing every record with every other took minutes
+    assert time.perf_counter() - begin < 20
+    assert {region.name for region in train._regions}.isdisjoint(held_out)
+    assert len(train._regions) == 10_000
+
+
+def test_holes_of_one_record_are_all_left_out(tmp_path):
+    path = tmp_path / "genome.fa"
+    path.write_text(">one\n" + "ACGT" * 25 + "\n")
+    windows = GenomeWindows(
+        path, DnaTokenizer(), 5, 5, exclude=["one:11-20", "one:15-30", "one:91-100"]
+    )
+    assert [(region.start, region.end) for region in windows._regions] == [(0, 10), (30, 90)]
+
+
+def test_sampling_by_records_draws_short_and_long_ones_alike(tmp_path):
+    path = tmp_path / "genes.fa"
+    path.write_text(">short\n" + "A" * 10 + "\n>long\n" + "C" * 990 + "\n")
+    shares = {}
+    for sample_by in ("bases", "records"):
+        windows = GenomeWindows(path, DnaTokenizer(), 5, 400, sample_by=sample_by)
+        first = [int(windows[i]["input_ids"][0]) for i in range(400)]
+        shares[sample_by] = first.count(min(first)) / 400
+    assert shares["bases"] < 0.05
+    assert 0.4 < shares["records"] < 0.6
+    with pytest.raises(ValueError, match="sample_by='genes' was given: bases and records"):
+        GenomeWindows(path, DnaTokenizer(), 5, 4, sample_by="genes")

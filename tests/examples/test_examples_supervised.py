@@ -119,7 +119,7 @@ def test_flat_pooling_reads_series_of_one_length(tmp_path, quiet):
         ("tabular", {"report_on": "train"}, "--report_on must be test or validation, got train"),
         ("tabular", {"data": "x.csv"}, "--target must name the column to predict"),
         ("image_sequence", {"read_as": "waves"}, "--read_as must be one of picture, values, ids"),
-        ("image_sequence", {"family": "chordmixer"}, "has no model for image classification"),
+        ("image_sequence", {"family": "chordmixer"}, "got AutoModelForImageClassification"),
     ],
 )
 def test_options_that_cannot_be_are_refused(script, options, message, tmp_path, quiet):

@@ -6,18 +6,12 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    BertConfig,
-)
+from transformers import AutoModelForImageClassification, AutoModelForPreTraining, BertConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from hf_mixers import AutoModelForSequencePairClassification
+from hf_mixers import FAMILIES, AutoModelForSequencePairClassification
 from tests.families import (
+    AUTO_CLASSES,
     every_family,
     every_head,
     every_head_with_loss,
@@ -27,13 +21,10 @@ from tests.families import (
     random_ids,
 )
 
-AUTO_CLASSES = {
-    AutoModel: "model",
+# the head that each Auto class loads
+LOADED = {
     AutoModelForPreTraining: "masked_lm",
-    AutoModelForMaskedLM: "masked_lm",
-    AutoModelForSequenceClassification: "sequence_classification",
-    AutoModelForTokenClassification: "token_classification",
-    AutoModelForSequencePairClassification: "sequence_pair_classification",
+    **{auto: head for head, auto in AUTO_CLASSES.items()},
 }
 
 
@@ -42,10 +33,16 @@ def result(output):
 
 
 @every_family
-@pytest.mark.parametrize("auto_class", AUTO_CLASSES)
+@pytest.mark.parametrize("auto_class", LOADED)
 def test_auto_classes_find_the_model(row, auto_class):
     model = auto_class.from_config(row.config())
-    assert type(model) is getattr(row.family, AUTO_CLASSES[auto_class])
+    assert type(model) is row.model_class(LOADED[auto_class])
+
+
+def test_a_head_that_a_family_does_not_have_is_refused():
+    family = FAMILIES["chordmixer"]
+    with pytest.raises(ValueError, match=r"chordmixer has models for .* got AutoModelForImage"):
+        family.model_class(AutoModelForImageClassification)
 
 
 @every_family
@@ -81,7 +78,7 @@ for case in sys.argv[1:]:
 def test_a_fresh_process_gives_the_same_numbers_for_every_head(row, tmp_path):
     expected = {}
     cases = []
-    for auto_class, head in AUTO_CLASSES.items():
+    for auto_class, head in LOADED.items():
         folder = tmp_path / auto_class.__name__
         model = row.build(head)
         model.save_pretrained(folder)
@@ -98,7 +95,7 @@ def test_a_fresh_process_gives_the_same_numbers_for_every_head(row, tmp_path):
 def test_a_head_takes_its_trunk_from_a_checkpoint_of_another_head(row, tmp_path):
     source = row.build("masked_lm")
     source.save_pretrained(tmp_path)
-    model, report = row.family.sequence_classification.from_pretrained(
+    model, report = row.model_class("sequence_classification").from_pretrained(
         tmp_path, output_loading_info=True
     )
     assert set(report["missing_keys"]) == {"classifier.weight", "classifier.bias"}
@@ -113,7 +110,7 @@ def test_pair_models_are_found_and_changed_when_loaded(row, tmp_path):
     model = AutoModelForSequencePairClassification.from_pretrained(
         tmp_path, num_labels=4, num_tasks=2, ignore_mismatched_sizes=True, dtype=torch.float64
     )
-    assert type(model) is row.family.sequence_pair_classification
+    assert type(model) is row.model_class("sequence_pair_classification")
     assert model.classifier.out_features == 8
     assert model.dtype == torch.float64
     with pytest.raises(ValueError, match="got model_type='bert'"):
@@ -125,7 +122,7 @@ def test_models_built_on_the_meta_device_are_initialised_when_loaded(row, change
     # from_pretrained builds on the meta device; a trunk checkpoint leaves the head to initialise
     model = row.build(**changes)
     model.save_pretrained(tmp_path)
-    head = row.family.sequence_classification.from_pretrained(tmp_path)
+    head = row.model_class("sequence_classification").from_pretrained(tmp_path)
     for name, tensor in head.state_dict().items():
         assert tensor.device.type == "cpu"
         assert tensor.float().isfinite().all(), name
@@ -151,7 +148,7 @@ def test_tied_and_untied_embeddings_survive_saving(row, tied, tmp_path):
     same = model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
     assert same == tied
     model.save_pretrained(tmp_path)
-    again = row.family.masked_lm.from_pretrained(tmp_path).eval()
+    again = row.model_class("masked_lm").from_pretrained(tmp_path).eval()
     same = again.lm_head.weight.data_ptr() == again.model.embed_tokens.weight.data_ptr()
     assert same == tied
     ids = random_ids(2, 7)

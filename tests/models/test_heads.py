@@ -229,7 +229,7 @@ def test_class_weights_must_fit_the_classes_of_a_head(row, tmp_path):
         with pytest.raises(ValueError, match="class_weights have no meaning for a regression"):
             row.build("sequence_classification", class_weights=[1.0], num_labels=1, **changes)
     row.build("sequence_classification", class_weights=[1.0, 2.0]).save_pretrained(tmp_path)
-    again = row.family.sequence_classification.from_pretrained(
+    again = row.model_class("sequence_classification").from_pretrained(
         tmp_path, num_labels=3, class_weights=[1.0, 2.0, 3.0], ignore_mismatched_sizes=True
     )
     assert again.classifier.out_features == 3

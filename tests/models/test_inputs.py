@@ -89,7 +89,7 @@ BAD = {
     ),
     "a misspelt argument": (
         {"input_ids": IDS, "attention_masks": ONES},
-        "attention_masks is no argument of this model, did you mean attention_mask",
+        "attention_masks is not an argument of this model, did you mean attention_mask",
     ),
     "boundaries by another name": (
         {"input_ids": IDS[:1], "cu_seq_lens_k": torch.tensor([0, 5])},
@@ -191,7 +191,7 @@ def test_pairs_must_match(row):
         model(IDS, input_ids_2=IDS, attention_mask_2=ONES * 0)
     with pytest.raises(ValueError, match=r"input_ids_2 must lie in 0\.\.19"):
         model(IDS, input_ids_2=IDS + 15)
-    with pytest.raises(ValueError, match="attention_mask2 is no argument of this model"):
+    with pytest.raises(ValueError, match="attention_mask2 is not an argument of this model"):
         model(IDS, input_ids_2=IDS, attention_mask2=ONES)
     with pytest.raises(ValueError, match="position_ids_2 does not say where sequences end"):
         model(IDS, input_ids_2=IDS, position_ids_2=ONES)

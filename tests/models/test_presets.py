@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForSequenceClassification
 from transformers.utils import logging
 
 from hf_mixers import FAMILIES, ParamixerConfig, ParamixerForSequenceClassification
@@ -22,7 +22,7 @@ every_preset = pytest.mark.parametrize(
 def test_presets_build_and_survive_a_round_trip(config_class, task, tmp_path):
     config = config_class.preset(task)
     with torch.device("meta"):
-        FAMILIES[config.model_type].sequence_classification(config)
+        FAMILIES[config.model_type].model_class(AutoModelForSequenceClassification)(config)
     config.save_pretrained(tmp_path)
     again = AutoConfig.from_pretrained(tmp_path)
     again.name_or_path = ""

@@ -7,7 +7,12 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
-from hf_mixers import FAMILIES, DnaTokenizer, MrsFormerConfig
+from hf_mixers import (
+    DnaTokenizer,
+    MrsFormerConfig,
+    MrsFormerForImageClassification,
+    MrsFormerForSequenceClassification,
+)
 from hf_mixers.metrics import classification_report, regression_report
 from hf_mixers.reporting.card import format_number, make_card
 from hf_mixers.reporting.environment import run_environment
@@ -187,24 +192,24 @@ def test_folders_and_files_are_not_taken_for_names_on_the_hub(model, monkeypatch
     ("head", "settings", "built_for"),
     [
         (
-            "image_classification",
+            MrsFormerForImageClassification,
             {"image_size": 8, "patch_size": 2, "num_channels": 1},
             "images of 8 x 8 pixels in 1 channels",
         ),
         (
-            "sequence_classification",
+            MrsFormerForSequenceClassification,
             {"num_numeric_features": 2, "category_sizes": [3, 4, 5]},
             "tables with 2 columns of numbers and 3 of categories",
         ),
         (
-            "sequence_classification",
+            MrsFormerForSequenceClassification,
             {"category_sizes": [3]},
             "tables with 0 columns of numbers and 1 of categories",
         ),
     ],
 )
 def test_code_runs_for_images_and_tables(head, settings, built_for, monkeypatch, tmp_path):
-    model = getattr(FAMILIES["mrsformer"], head)(MrsFormerConfig(**settings))
+    model = head(MrsFormerConfig(**settings))
     model.save_pretrained(tmp_path)
     notes = ["Wash your hands."]
     card = make_card(model, report={"accuracy": 0.5}, notes=notes, **ARGUMENTS)

@@ -233,7 +233,9 @@ def test_processes_without_a_batch_of_their_own_count_nothing_twice(lengths, tmp
     data = SequenceData(lengths, seed=3)
     alone = trainer.predict(data)
     parts, steps = [], []
-    monkeypatch.setattr("hf_mixers.training.gather_object", lambda own: parts.extend(own) or parts)
+    monkeypatch.setattr(
+        "hf_mixers.training.trainer.gather_object", lambda own: parts.extend(own) or parts
+    )
     monkeypatch.setattr(TrainingArguments, "world_size", 2)
     for rank in range(2):
         monkeypatch.setattr(TrainingArguments, "process_index", rank)

@@ -5,16 +5,20 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from datasets import Array3D, ClassLabel, Dataset, DatasetDict, Features, Value
 from torch.utils.data import Dataset as TorchDataset
 from tqdm.auto import tqdm
+from transformers.utils import is_vision_available
 
 from ..splits import PART_NAMES
 from .arrays import name_classes, read_npz, sort_names
 from .idx_files import find_idx_parts, read_idx
+
+if TYPE_CHECKING:
+    from transformers import ViTImageProcessor
 
 ReadAs = Literal["picture", "values", "ids"]
 READINGS = ("picture", "values", "ids")
@@ -147,6 +151,22 @@ class PixelScaler:
             raise ValueError(
                 f"An image has the shape {image.shape}: the scaler is for ({len(self.mean)}, H, W)."
             )
+
+    def image_processor(self, size: int) -> "ViTImageProcessor | None":
+        """What prepares pictures in the pipeline of transformers, which reads colour pictures only.
+
+        Args:
+            size: Pixels on a side of the images that the model reads.
+        """
+        if self.read_as != "picture" or len(self.mean) != 3 or not is_vision_available():
+            return None
+        from transformers import ViTImageProcessor
+
+        return ViTImageProcessor(
+            size={"height": size, "width": size},
+            image_mean=[mean / 255 for mean in self.mean],
+            image_std=[std / 255 for std in self.std],
+        )
 
     def to_dict(self) -> dict:
         """For JSON; `PixelScaler(**...)` takes it back."""

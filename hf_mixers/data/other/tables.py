@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from transformers.utils import logging
 
 from ..records import TABLE_KINDS, find_files
+from ..splits import PART_NAMES
 from .arrays import sort_names
 
 logger = logging.get_logger(__name__)
@@ -33,8 +34,11 @@ def load_table(
     target: str,
     task: TableTask | None = None,
     ignore: Sequence[str] = (),
+    keep: Sequence[str] = (),
 ) -> Dataset:
     """Rows of CSV or parquet files; the target is the column `label`.
+
+    A column that only names parts, such as `train` and `test`, is left out unless it is in `keep`.
 
     Args:
         source: Files, folders or patterns, all with the same columns.
@@ -42,6 +46,7 @@ def load_table(
         task: Whether the target names classes or is a number; whole numbers could be either, text
             is always classes and numbers with a point are a regression.
         ignore: Columns to leave out, such as an id.
+        keep: Columns to read even if they look like the names of parts.
     """
     files, kind = find_files(source)
     if kind not in TABLE_KINDS:
@@ -59,6 +64,13 @@ def load_table(
                 f" {int(frame[target].isna().to_numpy().argmax()) + 1}."
             )
     table = pd.concat(frames, ignore_index=True).drop(columns=list(ignore))
+    for name in [name for name in table if name not in (target, *keep)]:
+        if set(table[name].dropna()) <= PART_NAMES.keys():
+            logger.warning(
+                f"{files[0]}: the column {name!r} names parts of the data and is not read; use it"
+                " as split_column, or as a feature by naming it in categorical."
+            )
+            table = table.drop(columns=name)
     if len(table.columns) < 2:
         raise ValueError(f"{files[0]} has no column to predict {target!r} from.")
     if "label" in table and target != "label":

@@ -34,7 +34,7 @@ def write(path, rows):
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz", "x.parquet"])
 def test_files_of_every_kind_give_the_same_rows(tmp_path, name):
-    rows = load_table(write(tmp_path / name, ROWS), "price")
+    rows = load_table(write(tmp_path / name, ROWS), "price", keep=["part"])
     assert rows.column_names == ["size", "count", "kind", "part", "label"]
     assert rows["label"][:] == ROWS["price"]
     assert {name: len(part) for name, part in split_by_column(rows, "part").items()} == {
@@ -46,6 +46,13 @@ def test_files_of_every_kind_give_the_same_rows(tmp_path, name):
     assert classes.features["label"] == ClassLabel(names=["a", "b", "c"])
     assert classes["label"][:] == [1, 0, 1, 2]
     assert classes.column_names == ["size", "count", "price", "label"]
+
+
+def test_a_column_of_part_names_is_no_feature_unless_named(tmp_path, caplog):
+    path = write(tmp_path / "x.csv", ROWS)
+    assert "part" not in load_table(path, "price").column_names
+    assert "the column 'part' names parts of the data and is not read" in caplog.text
+    assert "part" in load_table(path, "price", keep=["part"]).column_names
 
 
 def test_whole_numbers_need_to_be_told_what_they_are(tmp_path):

@@ -1,0 +1,53 @@
+"""`hf-mixers`: one command per thing that users do."""
+
+import importlib
+from types import ModuleType
+
+import typer
+
+from .process import finish, show_log, with_sentence
+
+# a command is a module of this folder with a function `command`; its name is the command's
+COMMANDS = ("finetune", "pretrain", "info", "convert", "publish")
+
+app = typer.Typer(
+    name="hf-mixers",
+    help="Train and use long-sequence mixers on sequences of any lengths.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def load_command(name: str) -> ModuleType:
+    """The module of a command; a dash is written as an underscore."""
+    return importlib.import_module(f".{name.replace('-', '_')}", __package__)
+
+
+for _name in COMMANDS:
+    app.command(_name, no_args_is_help=_name not in ("finetune", "pretrain"))(
+        load_command(_name).command
+    )
+
+
+@app.callback()
+def _show_version(
+    version: bool = typer.Option(False, "--version", is_eager=True, help="Show the version."),
+) -> None:
+    if version:
+        from .. import __version__
+
+        typer.echo(f"hf-mixers {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    show_log()
+    with_sentence(app)
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Options that several commands share, and what becomes of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from transformers import TrainingArguments
+
+from ..auto import FAMILIES
+from ..recipes.configuration import Configuration, save_run
+
+Files = Annotated[list[Path] | None, typer.Argument(help="Files, folders or globs.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.")]
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="A family for a new model, or a folder or Hub name.")
+]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the training data.")]
+LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate.")]
+Tokens = Annotated[int | None, typer.Option(help="Most tokens in a training step.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the run, not of the split.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="A run of seconds, to see that it works.")]
+Config = Annotated[
+    Path | None, typer.Option(help="YAML of settings, such as the run.yaml of an earlier run.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any other setting; may be repeated."),
+]
+
+
+def resolve(
+    configuration: Configuration,
+    output: Path,
+    given: Mapping[str, Any],
+    *,
+    config: Path | None,
+    pairs: list[str] | None,
+    resume: bool,
+) -> tuple[Any, TrainingArguments]:
+    """Options and arguments of a run: the file first, then options, then `--set`.
+
+    The result is saved in the folder of the run.
+
+    Args:
+        given: Values by `section.name`; None was not given.
+    """
+    if config is not None:
+        configuration.read(config)
+    for key, value in given.items():
+        if value is not None:
+            configuration.put(key, value)
+    configuration.put_all(pairs or ())
+    configuration.put("training.output_dir", str(output))
+    if resume:
+        configuration.put("training.resume_from_checkpoint", "true")
+    options, arguments = configuration.build()
+    save_run(output / "run.yaml", options, arguments)
+    return options, arguments
+
+
+def choose_model(name: str) -> dict[str, str]:
+    """A family for a new model, or a checkpoint."""
+    return {"model.family": name} if name in FAMILIES else {"model.checkpoint": name}

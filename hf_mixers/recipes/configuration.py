@@ -1,0 +1,187 @@
+"""Settings of a recipe as one table of names: from a file, from `key=value`, and back to a file."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from transformers import TrainingArguments
+
+from ..auto import FAMILIES
+from .models import known_fields, name_closest
+
+Options = TypeVar("Options")
+
+# the section of Trainer's arguments; other sections are fields of the options
+TRAINING = "training"
+# config fields of a new model, within the section of the model
+SETTINGS = "settings"
+# of a machine or a moment, hence not part of what is repeated
+_NOT_SAVED = {
+    "output_dir",
+    "overwrite_output_dir",
+    "resume_from_checkpoint",
+    "push_to_hub",
+    "logging_dir",
+    "local_rank",
+}
+
+
+# parts of types that accept text
+_TEXTS = ("str", "Strategy", "dict", "list", "Type", "Any")
+
+
+class Configuration:
+    """Values by section and name, checked against what a recipe accepts.
+
+    Args:
+        options: The dataclass of a recipe, whose fields are dataclasses themselves.
+        arguments: The recipe's class of Trainer arguments.
+    """
+
+    def __init__(self, options: type, arguments: type[TrainingArguments]):
+        self.options, self.arguments = options, arguments
+        self.sections = {one.name: _section_type(one) for one in fields(options)}
+        self.values: dict[str, dict[str, Any]] = {name: {} for name in (*self.sections, TRAINING)}
+
+    def read(self, path: str | Path) -> None:
+        """Take the values of a YAML file with the sections of the recipe."""
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {error}.") from error
+        if not isinstance(content, dict):
+            raise ValueError(f"{path} must hold sections such as 'training:', got {content!r:.60}.")
+        for section, values in content.items():
+            if section not in self.values:
+                raise ValueError(f"{path}: {name_closest(section, set(self.values), 'section')}")
+            if not isinstance(values, dict):
+                raise ValueError(f"{path}: {section} must hold names and values, got {values!r}.")
+            for name, value in values.items():
+                self.put(f"{section}.{name}", value)
+
+    def put(self, key: str, value: Any) -> None:
+        """Set one value; a key is a name, or `section.name` where sections share a name.
+
+        Names of no section are config fields of a new model.
+        """
+        section, _, name = key.rpartition(".")
+        places = self._places()
+        if section == f"model.{SETTINGS}":
+            self._set_field(name, value)
+        elif section:
+            if section not in places:
+                raise ValueError(name_closest(section, set(places), "section"))
+            if name not in places[section]:
+                raise ValueError(name_closest(name, places[section], f"setting of {section}"))
+            self.values[section][name] = value
+        else:
+            found = [place for place, names in places.items() if name in names]
+            if found:
+                self.values[found[0]][name] = value
+            else:
+                self._set_field(name, value)
+
+    def _set_field(self, name: str, value: Any) -> None:
+        """Set a config field of a new model."""
+        settings = self.values.get("model", {})
+        family = settings.get("family", self._default("model", "family"))
+        known = known_fields(FAMILIES[family]) if family in FAMILIES else set()
+        if name not in known:
+            accepted = set(known).union(*self._places().values())
+            raise ValueError(name_closest(name, accepted, "setting of this command"))
+        settings.setdefault(SETTINGS, {})[name] = value
+
+    def put_all(self, pairs: Iterable[str]) -> None:
+        """Set values from texts `key=value`, where the value is read as YAML."""
+        for pair in pairs:
+            key, found, text = pair.partition("=")
+            if not found or not key.strip():
+                raise ValueError(f"--set takes key=value, got {pair!r}.")
+            self.put(key.strip(), yaml.safe_load(text))
+
+    def build(self) -> tuple[Any, TrainingArguments]:
+        """The options and the Trainer's arguments."""
+        sections = {
+            name: make_section(kind, self.values[name]) for name, kind in self.sections.items()
+        }
+        return self.options(**sections), make_section(self.arguments, self.values[TRAINING])
+
+    def _places(self) -> dict[str, set[str]]:
+        kinds = {**self.sections, TRAINING: self.arguments}
+        return {name: {one.name for one in fields(kind)} for name, kind in kinds.items()}
+
+    def _default(self, section: str, name: str) -> Any:
+        return next(one.default for one in fields(self.sections[section]) if one.name == name)
+
+
+def make_section(kind: type[Options], values: Mapping[str, Any]) -> Options:
+    """A dataclass of values; what has the wrong type is named."""
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.name in values:
+            _check_type(one, values[one.name])
+    return kind(**values)
+
+
+def _check_type(one: Field, value: Any) -> None:
+    """An error for text where a number belongs, and the other way round."""
+    kind = str(one.type)
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, str):
+        is_right = any(word in kind for word in _TEXTS)
+    elif isinstance(value, (int, float)):
+        is_right = any(word in kind for word in ("int", "float", "Any"))
+    else:
+        is_right = True
+    if not is_right:
+        raise ValueError(f"{one.name} must be {_name_type(one)}, got {value!r}.")
+
+
+def _name_type(one: Field) -> str:
+    return getattr(one.type, "__name__", str(one.type))
+
+
+def _section_type(one: Field) -> type:
+    if not isinstance(one.type, type) or not is_dataclass(one.type):
+        raise TypeError(f"{one.name} of a recipe's options must be a dataclass, got {one.type}.")
+    return one.type
+
+
+def describe_run(options: Any, arguments: TrainingArguments) -> dict[str, dict[str, Any]]:
+    """Values that repeat a run: all options, and what differs from the Trainer's own defaults."""
+    content = {one.name: dict(vars(getattr(options, one.name))) for one in fields(options)}
+    given = arguments.to_dict()
+    defaults = {one.name: _default_of(one) for one in fields(TrainingArguments)}
+    content[TRAINING] = {
+        one.name: given[one.name]
+        for one in fields(arguments)
+        if one.init
+        and one.name not in _NOT_SAVED
+        and "token" not in one.name.replace("token_budget", "")
+        and "hub" not in one.name
+        and given.get(one.name) != defaults.get(one.name, MISSING)
+        and given.get(one.name) is not None
+    }
+    return content
+
+
+def _default_of(one: Field) -> Any:
+    return one.default_factory() if one.default_factory is not MISSING else one.default
+
+
+def save_run(path: Path, options: Any, arguments: TrainingArguments) -> None:
+    """Write the values of a run to a file that `Configuration.read` takes."""
+    text = yaml.safe_dump(_plain(describe_run(options, arguments)), sort_keys=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# repeats this run: hf-mixers COMMAND --config run.yaml\n" + text, "utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """Mappings, lists and simple values only."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)

@@ -1,0 +1,195 @@
+"""Train or fine-tune a classifier of DNA sequences, from files to a card."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from datasets import DatasetDict
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from ..baselines import KmerLogisticRegression, SmallCnn
+from ..data.augment import StrandCollator, TokenDropoutCollator
+from ..data.classes import balanced_class_weights
+from ..data.collators import FlatCollator, SequenceCollator
+from ..data.encode import fix_lengths, tokenize_sequences
+from ..data.parts import SplitOptions
+from ..models.tokenization_dna import DnaTokenizer
+from ..models.tokenization_genome import GenomeTokenizer
+from .labelled_dna import DataOptions, load_parts
+from .models import load_checkpoint, new_model
+from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
+from .path import (
+    Report,
+    begin_run,
+    longest_sequence,
+    name_source,
+    report_outputs,
+    save_model,
+    train_model,
+)
+from .targets import Classes
+
+logger = logging.get_logger(__name__)
+
+BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
+# letters of published models with a vocabulary of their own, by family and preset
+LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
+
+
+@dataclass
+class FinetuneEvaluation(EvaluationOptions):
+    """How long to train, and what the model is compared with."""
+
+    baselines: list[str] = field(
+        default_factory=lambda: ["kmer", "cnn"],
+        metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in self.baselines:
+            if name not in (*BASELINES, "none"):
+                raise ValueError(f"Baselines are {', '.join(BASELINES)} and none, got {name!r}.")
+
+
+@dataclass
+class FinetuneArguments(RunArguments):
+    """Arguments of the Trainer, with defaults for classifiers of DNA."""
+
+    output_dir: str | None = field(default="runs/classification")
+    num_train_epochs: float = field(default=6)
+    learning_rate: float = field(default=2e-3)
+    load_best_model_at_end: bool = field(default=True)
+    metric_for_best_model: str = field(default="balanced_accuracy")
+
+
+@dataclass
+class FinetuneOptions:
+    """All settings of a fine-tuning but those of the Trainer."""
+
+    model: CheckpointOptions = field(default_factory=CheckpointOptions)
+    data: DataOptions = field(default_factory=DataOptions)
+    split: SplitOptions = field(default_factory=SplitOptions)
+    evaluation: FinetuneEvaluation = field(default_factory=FinetuneEvaluation)
+
+
+def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
+    """Load, split, encode, train, evaluate next to baselines, report; return the results."""
+    begin_run(arguments)
+    evaluation = options.evaluation
+    if evaluation.smoke:
+        arguments = change_arguments(arguments, num_train_epochs=1)
+        evaluation = replace(evaluation, baselines=["kmer"])
+    part = evaluation.report_on
+    tokenizer = choose_tokenizer(options.model)
+    parts = load_parts(
+        options.data,
+        options.split,
+        part,
+        seed=arguments.seed,
+        smoke=evaluation.smoke,
+        letters=getattr(tokenizer, "letters", None),
+    )
+    target = Classes(parts["train"].features["label"].names)
+    model = make_model(options.model, parts, target, tokenizer)
+    tokens = encode(parts, model, tokenizer)
+    trainer = train_model(
+        model,
+        arguments,
+        tokens,
+        target,
+        patience=evaluation.patience,
+        data_collator=make_collator(options.data, model, tokenizer, arguments.seed),
+        processing_class=tokenizer,
+    )
+    predicted = trainer.predict(tokens[part])
+    if not save_model(trainer):
+        return {}
+    outputs = {"model": predicted.predictions}
+    for name in evaluation.baselines:
+        if name != "none":
+            outputs[name] = fit_baseline(name, parts, part, len(target.names))
+    return report_outputs(
+        trainer,
+        outputs,
+        predicted.label_ids,
+        target,
+        Report(
+            part=part,
+            dataset_name=name_source(options.data.data or ["clostridium_mycoplasma"]),
+            task="text-classification",
+            options=vars(options),
+            columns={name: parts[part][name][:] for name in ("id", "length")},
+            base_model=options.model.checkpoint,
+            processor=tokenizer,
+        ),
+    )
+
+
+def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint or of a published model, or that of all DNA."""
+    if options.checkpoint:
+        return AutoTokenizer.from_pretrained(options.checkpoint)
+    letters = LETTERS.get((options.family, options.preset or ""))
+    return GenomeTokenizer(letters) if letters else DnaTokenizer()
+
+
+def make_model(
+    options: CheckpointOptions,
+    parts: DatasetDict,
+    target: Classes,
+    tokenizer: PreTrainedTokenizerBase,
+) -> PreTrainedModel:
+    """A new model for sequences as long as the longest, or one from a checkpoint."""
+    fields = target.config_fields()
+    if options.class_weights:
+        fields["class_weights"] = balanced_class_weights(parts["train"])
+    if options.checkpoint:
+        return load_checkpoint(options, fields)
+    if options.preset:
+        # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
+        fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    longest = longest_sequence(parts)
+    return new_model(options, fields, suggestions={"max_position_embeddings": longest})
+
+
+def encode(
+    parts: DatasetDict, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> DatasetDict:
+    """Token ids of the sequences; for flat pooling all are cut or padded to one length."""
+    if model.config.pooling != "flat":
+        return tokenize_sequences(parts, tokenizer, max_length=model.config.length_limit)
+    length = model.config.max_position_embeddings
+    # so that pipelines pad as here, and mask nothing
+    tokenizer.model_max_length, tokenizer.model_input_names = length, ["input_ids"]
+    return fix_lengths(tokenize_sequences(parts, tokenizer), length, tokenizer.pad_token_id)
+
+
+def make_collator(
+    options: DataOptions, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> SequenceCollator:
+    """What makes batches of training sequences, some of them changed at random."""
+    collator: SequenceCollator = FlatCollator()
+    if options.token_dropout:
+        collator = TokenDropoutCollator(collator, tokenizer, options.token_dropout, seed=seed)
+    if options.reverse_complement:
+        if model.config.pooling == "flat":
+            raise ValueError("reverse_complement would move the padding of flat pooling.")
+        if not isinstance(tokenizer, DnaTokenizer):
+            name = type(tokenizer).__name__
+            raise ValueError(f"reverse_complement requires ids of DnaTokenizer, got {name}.")
+        collator = StrandCollator(collator, seed=seed)
+    return collator
+
+
+def fit_baseline(name: str, parts: DatasetDict, part: str, num_classes: int) -> np.ndarray:
+    """Scores of a baseline on one part, fitted on the rows that the model is trained on."""
+    logger.info(f"Fitting a baseline: {name}")
+    train, validation = (
+        (list(parts[which]["sequence"]), np.asarray(parts[which]["label"]))
+        if which in parts
+        else None
+        for which in ("train", "validation")
+    )
+    baseline = BASELINES[name]().fit(*train, validation=validation, num_labels=num_classes)
+    return baseline.predict_proba(list(parts[part]["sequence"]))
