@@ -60,6 +60,9 @@ class Options:
         default=0,
         metadata={"help": "First train the k-mer part of the pooled vector alone (kmer_size)."},
     )
+    profiles_only: bool = field(
+        default=False, metadata={"help": "Train nothing but the k-mer part, of a checkpoint."}
+    )
     max_length: int = field(default=4096, metadata={"help": "Longer genes are cut, at random."})
     strand_probability: float = field(
         default=0.25, metadata={"help": "How often a gene is read from the other strand."}
@@ -151,7 +154,8 @@ def main(arguments: list[str] | None = None) -> dict:
         data_collator=TaxonomyCollator(tokenizer, list(model.ranks), bounds, seed=training.seed),
         rank_learning_rate=options.rank_learning_rate,
     )
-    trainer.train(resume_from_checkpoint=resume)
+    if not options.profiles_only:
+        trainer.train(resume_from_checkpoint=resume)
     masked_lm.save_pretrained(training.output_dir)
     tokenizer.save_pretrained(training.output_dir)
     results = {

@@ -91,10 +91,15 @@ class TaxonomyPretraining(nn.Module):
         loss = loss + self.masked_weight * masked_loss
         return ModelOutput(loss=loss, masked_loss=masked_loss.detach(), **parts)
 
-    def classify(self, pooled: Tensor, rank_labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Weighted loss of the ranks, and loss and accuracy of each, from pooled vectors."""
+    def classify(
+        self, pooled: Tensor, rank_labels: Tensor, heads: nn.ModuleDict | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Weighted loss of the ranks, and loss and accuracy of each, from vectors of sequences.
+
+        `heads` classify other vectors than the pooled ones.
+        """
         loss, parts = pooled.new_zeros(()), {}
-        for column, (rank, layer) in enumerate(self.ranks.items()):
+        for column, (rank, layer) in enumerate((heads or self.ranks).items()):
             targets = rank_labels[:, column]
             logits = at_least_float32(layer(pooled))
             losses = functional.cross_entropy(
@@ -272,36 +277,40 @@ def train_profiles(
     weight_decay: float = 0.05,
     seed: int = 0,
 ) -> list[dict[str, float]]:
-    """Train the k-mer part of the pooled vector alone, with the classifiers of the ranks.
+    """Train the k-mer part of the pooled vector alone, with classifiers of the ranks of its own.
 
-    The mixer is not run, so an epoch takes seconds where the mixer's takes an hour; the rest of
-    the pooled vector counts as 0. Returns the means of every epoch.
+    The mixer is not run, so an epoch takes seconds where the mixer's takes an hour. Returns the
+    means of every epoch.
     """
-    encoder = model.masked_lm.model.kmers
+    encoder, config = model.masked_lm.model.kmers, model.config
     if encoder is None:
         raise ValueError("Profiles are trained in models with config.kmer_size, got None.")
-    profiles = data.profiles(model.config)
-    labels = torch.stack([torch.from_numpy(data.labels[rank]) for rank in model.ranks], dim=1)
-    parameters = [*encoder.parameters(), *model.ranks.parameters()]
+    torch.manual_seed(seed)
+    for layer in (encoder.fc1, encoder.fc2):
+        layer.reset_parameters()
+    heads = nn.ModuleDict(
+        {
+            rank: nn.Linear(config.kmer_hidden_size, own.out_features)
+            for rank, own in model.ranks.items()
+        }
+    )
+    profiles = data.profiles(config)
+    labels = torch.stack([torch.from_numpy(data.labels[rank]) for rank in heads], dim=1)
+    parameters = [*encoder.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay)
     per_epoch = max(1, len(profiles) // batch_size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, epochs * per_epoch, pct_start=0.1
     )
     generator = torch.Generator().manual_seed(seed)
-    others = model.config.pooled_size - model.config.kmer_hidden_size
-    norm = model.masked_lm.model.pooled_norm
     history = []
-    model.train()
+    encoder.train()
     for _ in range(epochs):
         sums: dict[str, float] = {}
         order = torch.randperm(len(profiles), generator=generator)
         for step in range(per_epoch):
             rows = order[step * batch_size : (step + 1) * batch_size]
-            made = encoder(profiles[rows].float())
-            pooled = torch.cat([made.new_zeros(len(rows), others), made], dim=1)
-            pooled = pooled if norm is None else norm(pooled)
-            loss, parts = model.classify(pooled, labels[rows])
+            loss, parts = model.classify(encoder(profiles[rows].float()), labels[rows], heads)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -310,8 +319,19 @@ def train_profiles(
                 sums[name] = sums.get(name, 0.0) + float(value)
         history.append({name: value / per_epoch for name, value in sums.items()})
         logger.info(f"profiles: {history[-1]}")
-    if norm is not None:
-        # of the mixer's part nothing has been seen yet
-        norm.running_mean[:others] = 0
-        norm.running_var[:others] = 1
+    _standardize(model, profiles)
     return history
+
+
+@torch.no_grad()
+def _standardize(model: TaxonomyPretraining, profiles: Tensor, chunk: int = 4096) -> None:
+    """Let the norm of pooled vectors know mean and variance of the k-mer part."""
+    encoder, norm = model.masked_lm.model.kmers, model.masked_lm.model.pooled_norm
+    if norm is None:
+        return
+    encoder.eval()
+    made = torch.cat([encoder(part.float()) for part in profiles.split(chunk)])
+    encoder.train()
+    place = slice(model.config.pooled_size - model.config.kmer_hidden_size, None)
+    norm.running_mean[place] = made.mean(0)
+    norm.running_var[place] = made.var(0, correction=0)

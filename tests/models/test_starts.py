@@ -112,7 +112,7 @@ def test_a_checkpoint_without_the_new_fields_is_read_in_the_papers_form(row, tmp
     assert stored.pop("final_norm") == "none"
     assert stored.pop("weight_init") == "published"
     path.write_text(json.dumps(stored))
-    loaded, notes = row.family.model.from_pretrained(tmp_path, output_loading_info=True)
+    loaded, notes = row.model_class("model").from_pretrained(tmp_path, output_loading_info=True)
     assert not notes["missing_keys"]
     assert loaded.config.final_norm == "none"
     ids = random_ids(1, 40)
@@ -123,7 +123,7 @@ def test_a_checkpoint_without_the_new_fields_is_read_in_the_papers_form(row, tmp
 def test_new_fields_are_kept_by_saving(row, tmp_path):
     model = row.build(final_norm="layer")
     model.save_pretrained(tmp_path)
-    loaded = row.family.model.from_pretrained(tmp_path).eval()
+    loaded = row.model_class("model").from_pretrained(tmp_path).eval()
     assert loaded.config.final_norm == "layer" and loaded.config.weight_init == "scaled"
     ids = random_ids(1, 40)
     torch.testing.assert_close(loaded(ids).to_tuple(), model(ids).to_tuple())

@@ -81,7 +81,7 @@ def test_it_is_saved_compiled_and_exported(row, tmp_path):
     ids, mask = pad(sequences((40, 3, 17)))
     expected = model(ids, attention_mask=mask).logits
     model.save_pretrained(tmp_path)
-    loaded = row.family.sequence_classification.from_pretrained(tmp_path).eval()
+    loaded = row.model_class("sequence_classification").from_pretrained(tmp_path).eval()
     torch.testing.assert_close(loaded(ids, attention_mask=mask).logits, expected)
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
     with torch.no_grad():
