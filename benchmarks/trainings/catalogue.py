@@ -304,3 +304,23 @@ EXPERIMENTS["microbes"] = Experiment(
         *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "6"),
     ),
 )
+
+# classifiers from that model, by the defaults of fine-tuning: species that training has not seen
+SPECIES_TASKS = {
+    "genes": (),
+    "genus12": ("--data", "{data}/dna_genus12/data.parquet", "--label_column", "genus"),
+    "genus45": ("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
+    # 20 genes of a genus
+    "genus45_few": (
+        *("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
+        *("--train_fraction", "0.0455"),
+    ),
+}
+for task, source in SPECIES_TASKS.items():
+    EXPERIMENTS[f"{task}_microbes"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
+            *("--bf16", "true", "--baselines", "none"),
+        ),
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
@@ -15,6 +15,7 @@ from ..data.encode import fix_lengths, tokenize_sequences
 from ..data.parts import SplitOptions
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
+from .adapt import adapt_arguments, adapt_fields
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
 from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
@@ -91,6 +92,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         letters=getattr(tokenizer, "letters", None),
     )
     target = Classes(parts["train"].features["label"].names)
+    if not evaluation.smoke:
+        arguments = adapt_arguments(arguments, options.model, sum(parts["train"]["length"]))
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
     trainer = train_model(
@@ -145,7 +148,8 @@ def make_model(
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        return load_checkpoint(options, fields)
+        stored = AutoConfig.from_pretrained(options.checkpoint).to_dict()
+        return load_checkpoint(options, adapt_fields(options, stored) | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
