@@ -8,6 +8,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedT
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
+from ..baselines.kmer_models import BestKmerRegression, KmerNeighbours, KmerNetwork
 from ..data.augment import StrandCollator, TokenDropoutCollator
 from ..data.classes import balanced_class_weights
 from ..data.collators import FlatCollator, SequenceCollator
@@ -32,7 +33,13 @@ from .targets import Classes
 
 logger = logging.get_logger(__name__)
 
-BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
+BASELINES = {
+    "kmer": KmerLogisticRegression,
+    "cnn": SmallCnn,
+    "kmer_best": BestKmerRegression,
+    "kmer_network": KmerNetwork,
+    "kmer_neighbours": KmerNeighbours,
+}
 # letters of published models with a vocabulary of their own, by family and preset
 LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
 
@@ -43,7 +50,10 @@ class FinetuneEvaluation(EvaluationOptions):
 
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
-        metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
+        metadata={
+            "help": "Baselines on the same split: 'kmer', 'cnn', 'kmer_best', 'kmer_network',"
+            " 'kmer_neighbours', or 'none'."
+        },
     )
 
     def __post_init__(self):

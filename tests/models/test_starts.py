@@ -124,7 +124,8 @@ def test_new_fields_are_kept_by_saving(row, tmp_path):
     model = row.build(final_norm="layer")
     model.save_pretrained(tmp_path)
     loaded = row.model_class("model").from_pretrained(tmp_path).eval()
-    assert loaded.config.final_norm == "layer" and loaded.config.weight_init == "scaled"
+    assert loaded.config.final_norm == "layer"
+    assert loaded.config.weight_init == "scaled"
     ids = random_ids(1, 40)
     torch.testing.assert_close(loaded(ids).to_tuple(), model(ids).to_tuple())
 
@@ -165,3 +166,36 @@ def test_attention_pooling_starts_as_the_mean_and_is_a_softmax_over_tokens(row):
     torch.testing.assert_close(output.pooler_output, expected[:, 0], atol=1e-5, rtol=1e-5)
     output.pooler_output.sum().backward()
     assert model.pool_scores.weight.grad.abs().sum() > 0
+
+
+@every_family
+def test_running_norm_centres_and_scales_pooled_vectors(row):
+    model = row.build(pooled_norm="running")
+    inputs = flatten([random_ids(n) for n in (7, 30, 12, 90)])
+    assert torch.equal(model(**inputs).pooler_output, row.build()(**inputs).pooler_output)
+    model.train()
+    for _ in range(300):
+        model(**inputs)
+    pooled = model.eval()(**inputs).pooler_output
+    torch.testing.assert_close(pooled.mean(0), torch.zeros_like(pooled[0]), atol=0.1, rtol=0)
+    assert 0.8 < float(pooled.std(0, correction=0).median()) < 1.05
+
+
+def test_a_batch_of_one_sequence_does_not_blow_up_the_running_norm():
+    model = ROWS[0].build(pooled_norm="running").train()
+    pooled = model(random_ids(1, 50)).pooler_output
+    assert pooled.abs().max() < 10
+
+
+@every_family
+def test_tokens_are_hidden_in_training_only(row):
+    model = row.build(token_dropout=0.5)
+    ids = random_ids(1, 200)
+    assert torch.equal(model(ids).pooler_output, model(ids).pooler_output)
+    seen = []
+    model.embed_tokens.register_forward_hook(lambda _, given, out: seen.append(given[0]))
+    model.train()(ids)
+    share = float((seen[0] == model.config.mask_token_id).float().mean())
+    assert 0.35 < share < 0.65
+    with pytest.raises(Exception, match="token_dropout needs token input"):
+        row.config(token_dropout=0.1, mask_token_id=None)

@@ -7,7 +7,7 @@ import torch
 from hf_mixers import DnaTokenizer
 from hf_mixers.baselines.kmers import count_kmers
 from hf_mixers.models.packing import Boundaries, pack_ragged, pack_static
-from hf_mixers.models.words import kmer_profile
+from hf_mixers.models.words import kmer_profile, words_around
 from tests.families import ROWS, every_family, flatten, pad, random_ids
 
 LENGTHS = (40, 3, 1, 17, 300)
@@ -63,7 +63,7 @@ def test_it_starts_at_zero_next_to_the_pooled_vector(row):
     loss.backward()
     for name, parameter in model.named_parameters():
         if "kmer" in name or name.startswith("classifier"):
-            assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+            assert parameter.grad.abs().sum() > 0, name
 
 
 def test_other_letters_can_be_counted():
@@ -113,3 +113,40 @@ def test_what_cannot_be_counted_is_refused():
         row.build("sequence_classification", kmer_size=2, input_features=3)
     with pytest.raises(ValueError, match="reads input_ids, got embeddings"):
         build(row)(inputs_embeds=torch.zeros(1, 5, row.config().hidden_size))
+
+
+@every_family
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_words_around_tokens_do_not_depend_on_company(row, side):
+    model = row.build(ngram_size=4)
+    given = sequences()
+    alone = torch.cat([model(ids[None]).pooler_output for ids in given])
+    ids, mask = pad(given, side, width=310, content=5)
+    padded = model(ids, attention_mask=mask).pooler_output
+    torch.testing.assert_close(padded, alone, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model(**flatten(given)).pooler_output, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_words_around_tokens_are_those_of_a_loop():
+    config = ROWS[0].config(ngram_size=3)
+    rows, mask = pad([torch.tensor([5, 6, 4, 8]), torch.tensor([7])])
+    letters = {5: 0, 6: 1, 7: 2, 8: 3}
+
+    def word(ids, place):
+        around = [ids[p] if 0 <= p < len(ids) else -1 for p in (place - 1, place, place + 1)]
+        a, b, c = (letters.get(letter, 4) for letter in around)
+        return 25 * a + 5 * b + c
+
+    expected = [word([5, 6, 4, 8], place) for place in range(4)], [word([7], 0)]
+    for make in (pack_ragged, pack_static):
+        pack = make([Boundaries(tuple(rows.shape), rows.device, mask == 1)])
+        found = words_around(pack.blank(pack.gather(rows.flatten())), pack, config)
+        found = pack.unpack(found).view(2, 4)
+        assert found[0].tolist() == expected[0]
+        assert found[1, :1].tolist() == expected[1]
+
+
+def test_words_around_tokens_need_ids():
+    model = ROWS[0].build(ngram_size=3)
+    with pytest.raises(ValueError, match="ngram_size reads input_ids"):
+        model(inputs_embeds=torch.zeros(1, 5, model.config.hidden_size))
