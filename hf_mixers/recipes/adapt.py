@@ -26,7 +26,7 @@ TRAINING: dict[str, Any] = {
 # config fields of pre-trained models
 FIELDS: dict[str, Any] = {"classifier_dropout": 0.2, "token_dropout": 0.1}
 # tokens that a fine-tuning reads, in as many epochs as that makes within bounds
-TOKENS = 20_000_000
+TOKENS = 14_000_000
 EPOCHS = (1.0, 12.0)
 
 
@@ -34,7 +34,7 @@ def choose_epochs(num_tokens: int) -> float:
     """Passes over training data of that many tokens.
 
     >>> choose_epochs(5_000_000), choose_epochs(10_000), choose_epochs(10**9)
-    (4.0, 12.0, 1.0)
+    (2.8, 12.0, 1.0)
     """
     low, high = EPOCHS
     return round(min(high, max(low, TOKENS / max(1, num_tokens))), 1)

@@ -20,7 +20,7 @@ def test_checkpoints_get_their_own_defaults_and_new_models_keep_theirs(tmp_path)
     given = arguments(tmp_path)
     adapted = adapt_arguments(given, CheckpointOptions(checkpoint="some"), 5_000_000)
     assert {name: getattr(adapted, name) for name in TRAINING} == TRAINING
-    assert adapted.num_train_epochs == 4
+    assert adapted.num_train_epochs == 2.8
     for model in (CheckpointOptions(), CheckpointOptions(checkpoint="some", frozen=True)):
         assert adapt_arguments(given, model, 5_000_000) is given
 
