@@ -33,6 +33,9 @@ SHARED_VARIANTS = {
     "cls pooling": {"pooling": "cls"},
     "max pooling": {"pooling": "max"},
     "first pooling": {"pooling": "first"},
+    "attention pooling": {"pooling": "attention"},
+    "wider pooling": {"pooling_size": 24},
+    "the papers' form": {"final_norm": "none", "weight_init": "published"},
     "learned positions": {"position_embedding_type": "absolute"},
 }
 

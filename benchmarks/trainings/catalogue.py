@@ -285,3 +285,46 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
 
 # tasks of the Long Range Arena, shortened
 EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}
+# the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
+# vector learns their taxonomy alone, then all learns masked bases and taxonomy together
+MICROBES = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384, "ngram_size": 4}
+MICROBES |= {"kmer_size": 5, "kmer_hidden_size": 256, "pooled_norm": "running"}
+GENES = ("--data", "{data}/dna_marker_genes/data.parquet", "--ranks", "genus", "species")
+EXPERIMENTS["microbes_joint"] = Experiment(
+    "pretrain_taxonomy",
+    (
+        *(*GENES, "--settings", json.dumps(MICROBES)),
+        *("--rank_weights", "0.25", "0.1", "--max_length", "2048"),
+        *("--label_smoothing", "0.05", "--profile_epochs", "5", "--rank_learning_rate", "3e-4"),
+        *("--max_steps", "4000", "--train_token_budget", "8192", "--bf16", "true"),
+        *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
+    ),
+)
+# the k-mer part once more, which is better alone
+EXPERIMENTS["microbes"] = Experiment(
+    "pretrain_taxonomy",
+    (
+        *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
+        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "6"),
+    ),
+)
+
+# classifiers from that model, by the defaults of fine-tuning: species that training has not seen
+SPECIES_TASKS = {
+    "genes": (),
+    "genus12": ("--data", "{data}/dna_genus12/data.parquet", "--label_column", "genus"),
+    "genus45": ("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
+    # 20 genes of a genus
+    "genus45_few": (
+        *("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
+        *("--train_fraction", "0.0455"),
+    ),
+}
+for task, source in SPECIES_TASKS.items():
+    EXPERIMENTS[f"{task}_microbes"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
+            *("--bf16", "true", "--baselines", "none"),
+        ),
+    )

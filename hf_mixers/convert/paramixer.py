@@ -2,7 +2,7 @@
 
 from transformers import PreTrainedModel
 
-from ..models.configuration_mixer import NO_SPECIAL_TOKENS
+from ..models.configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 from ..models.configuration_paramixer import ParamixerConfig
 from ..models.modeling_paramixer import ParamixerForSequenceClassification
 from .states import (
@@ -87,6 +87,7 @@ def convert_paramixer(
         hidden_dropout_prob=dropout2_p,
         num_labels=read_width(renamed, "classifier.weight"),
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     seen = {
         "vocab_size": read_width(state, "embedding.weight"),
