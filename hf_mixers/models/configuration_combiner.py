@@ -51,6 +51,7 @@ class CombinerConfig(MixerConfig):
         attention_bias: Projections to queries, keys, values and output have a bias.
         hidden_act: Of the MLPs.
         norm_eps: Added to the variance in layer norms.
+        final_norm: Default `"none"`: the last block ends in a norm of its own.
         attention_probs_dropout_prob: Dropout of attention, inside of spans too.
         hidden_dropout_prob: Dropout inside MLPs and of the outputs of attention and MLP.
         position_embedding_type: `"sinusoidal"` adds fixed waves, for any length.
@@ -87,6 +88,7 @@ class CombinerConfig(MixerConfig):
     attention_probs_dropout_prob: float | int = 0.0
     position_embedding_type: Literal["none", "absolute", "sinusoidal"] = "sinusoidal"
     type_vocab_size: int = 0
+    final_norm: Literal["none", "layer"] = "none"
 
     def __post_init__(self, **kwargs):
         if self.segment_length is None:
@@ -148,6 +150,10 @@ class CombinerConfig(MixerConfig):
             raise ValueError(
                 "exclude_own_span=False is for causal=False: a summary of the own span would show "
                 "a token what comes after it."
+            )
+        if self.ngram_size is not None:
+            raise ValueError(
+                "ngram_size is for causal=False: the word around a token shows what comes after it."
             )
         if self.pooling in ("cls", "first"):
             raise ValueError(

@@ -163,7 +163,8 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
                 sizes=(longest, *pack.sizes[1:]),
             )
         self._check_lengths(shifted)
-        (hidden,) = self.enter(*self._embed((batch,), shifted))
+        rows = self._gather((batch,), shifted)
+        (hidden,) = self.enter(*self._embed(rows, (batch,), shifted))
         shapes = [part.shape for part in boundaries]
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
@@ -172,15 +173,18 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
             hidden = hidden if states is None else states.record(hidden)
             hidden = layer(hidden, pack, cache=past_of_layer)
         hidden = hidden if states is None else states.record(hidden)
+        if self.final_norm is not None:
+            hidden = self.final_norm(hidden, pack)
+            hidden = hidden if states is None else states.record_again(hidden)
         for past_of_layer in cache.layers:
             past_of_layer.seen += boundaries[0].shape[1]
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
         return Encoded(hidden, pack, None, self.config, shapes, recorded)
 
     def _embed(
-        self, batches: tuple[SequenceBatch, ...], pack: Pack
+        self, rows: Tensor, batches: tuple[SequenceBatch, ...], pack: Pack
     ) -> tuple[Tensor, Tensor | None]:
-        content, positions = super()._embed(batches, pack)
+        content, positions = super()._embed(rows, batches, pack)
         if self.config.type_vocab_size:
             content = content + self.embed_token_types(self._token_types(batches, pack))
         return content, positions
