@@ -30,6 +30,7 @@ from hf_mixers.recipes.options import RunArguments, parse_resume
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
 from hf_mixers.training import MixerTrainer
+from hf_mixers.training.processes import begin_run, run_as_script
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Arguments(RunArguments):
     num_train_epochs: float = field(default=3)
     learning_rate: float = field(default=1e-3)
     train_token_budget: int | None = field(default=None)
-    eval_token_budget: int | None = field(default=None)
+    # the loss is then the mean over all tokens, not over batches
+    eval_token_budget: int | None = field(default=32_768)
     per_device_train_batch_size: int = field(default=8)
 
 
@@ -68,6 +70,7 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
+    begin_run(training)
     if options.smoke:
         options.num_windows, options.max_eval_windows, options.window = 16, 4, 64
         training.num_train_epochs = 1
@@ -126,4 +129,4 @@ def main(arguments: list[str] | None = None) -> dict:
 
 
 if __name__ == "__main__":
-    main()
+    run_as_script(main)
