@@ -195,6 +195,35 @@ class MaskedLMCollator:
         return shares.repeat_interleave(lengths)[None]
 
 
+class CausalLMCollator:
+    """Another collator's batches with `labels` to predict the next token.
+
+    Labels are the ids, as heads shift them; there is none for padding and for the first token of a
+    sequence, which nothing predicts, so that labels count what is predicted.
+
+    Args:
+        collator: A `PaddedCollator` or `FlatCollator`.
+
+    >>> batch = CausalLMCollator(FlatCollator())([{"input_ids": [5, 6]}, {"input_ids": [7, 8]}])
+    >>> batch["labels"].tolist()
+    [[-100, 6, -100, 8]]
+    """
+
+    def __init__(self, collator: SequenceCollator):
+        self.collator = collator
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
+        batch = self.collator([{"input_ids": example["input_ids"]} for example in examples])
+        labels = batch["input_ids"].clone()
+        if "cu_seq_lens_q" in batch:
+            labels[0, batch["cu_seq_lens_q"][:-1].long()] = -100
+        else:
+            mask = batch["attention_mask"] == 1
+            # the first token of a row, on whichever side its padding is
+            labels[~mask | (mask.cumsum(1) == 1)] = -100
+        return {**batch, "labels": labels}
+
+
 def generator_for(seed: int, epoch: int, content: np.ndarray) -> np.random.Generator:
     """Random numbers that depend on seed, epoch and content alone."""
     return np.random.default_rng((seed, epoch, zlib.crc32(np.ascontiguousarray(content))))
