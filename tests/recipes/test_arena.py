@@ -372,3 +372,16 @@ def test_tasks_are_listed_and_made(tmp_path, quiet):
         invoke("tasks", "x")
     with pytest.raises(ValueError, match="--option takes key=value"):
         invoke("make", tmp_path / "other", "--option", "x")
+
+
+def test_the_example_does_the_same(tmp_path, quiet):
+    from ..examples.example_runs import check_run, load
+
+    results = load("run_arena").main(
+        [
+            *("--task", "temporal_order", "--options", json.dumps({**SMALL, "length": 32})),
+            *("--parameters", "5000", "--smoke", "true", "--output_dir", str(tmp_path / "run")),
+        ]
+    )
+    check_run(tmp_path / "run", results)
+    assert results["arena"]["task"] == "temporal_order"
