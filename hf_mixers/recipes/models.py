@@ -46,6 +46,7 @@ def new_model(
         auto_class: Which of the family's models.
     """
     family = find_family(options.family)
+    model_class = family.model_class(auto_class)
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
     if options.preset:
@@ -53,7 +54,7 @@ def new_model(
     else:
         defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
         config = family.config(**{**defaults, **settings, **fields})
-    return family.model_class(auto_class)(config)
+    return model_class(config)
 
 
 def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
