@@ -39,7 +39,8 @@ def _run_command(words: list[str]) -> None:
 
 def run_hf_mixers(words: list[str]) -> None:
     """Run a command of the package in this process."""
-    if words[0] in TRAINING and not {"--smoke", "--help"} & {*words}:
+    trains = words[0] in TRAINING or words[:2] == ["arena", "run"]
+    if trains and not {"--smoke", "--help"} & {*words}:
         words = [*words, "--smoke"]
     result = CliRunner().invoke(app, words, input="y\n", catch_exceptions=False)
     assert result.exit_code == 0, result.output
