@@ -55,7 +55,9 @@ class Family:
     def auto_classes(self) -> dict[type, type[PreTrainedModel]]:
         """The model class behind every Auto class, that of pre-training included."""
         found = [self.models[auto] for auto in _PRETRAINING if auto in self.models]
-        derived = {AutoModelForPreTraining: found[0]} if found else {}
+        derived: dict[type, type[PreTrainedModel]] = {}
+        if found:
+            derived[AutoModelForPreTraining] = found[0]
         return {**derived, **self.models}
 
     def model_classes(self) -> list[type[PreTrainedModel]]:
@@ -73,7 +75,9 @@ def register_family(family: Family) -> Family:
     for auto_class, model_class in family.auto_classes().items():
         # our own Auto class asks the families
         if auto_class is not AutoModelForSequencePairClassification:
-            auto_class.register(family.config, model_class, exist_ok=True)
+            auto_class.register(  # type: ignore[attr-defined]  # Auto classes have no common base
+                family.config, model_class, exist_ok=True
+            )
     # a folder names its tokenizer's class; the last one here is for folders that do not
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)

@@ -102,7 +102,7 @@ def make_parts(
         groups = np.unique(np.asarray(names), return_inverse=True)[1]
     if identity is not None and len(parts) > 1:
         kept = _leave_out_copies(identity, len(rows))
-        rows, units = rows.select(kept), units[kept]
+        rows, units = rows.select(kept), identity.units[kept]
         groups = groups if groups is None else groups[kept]
     labels, pool = label_column if is_classes else None, len(rows)
     for name in ("test", "validation"):

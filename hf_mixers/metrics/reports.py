@@ -1,6 +1,7 @@
 """Reports of a run: scores overall and by length, as a dict that is ready for JSON."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -181,7 +182,7 @@ def _report(statistics_of, count, lengths, num_bootstrap, confidence, seed) -> d
         # each bin has its own stream of chance, so that its interval does not hang on the others
         return estimate(statistics_of(rows), len(rows), num_bootstrap, confidence, [seed, number])
 
-    report = {"overall": estimate_rows(np.arange(count), 0), "by_length": []}
+    report: dict[str, Any] = {"overall": estimate_rows(np.arange(count), 0), "by_length": []}
     if lengths is not None:
         for number, part in enumerate(length_bins(check_lengths(lengths, count)), start=1):
             place = {

@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import fields
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -13,7 +13,7 @@ logger = logging.get_logger(__name__)
 PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
 # settings for a vocabulary that has no special tokens, as those of the papers
-NO_SPECIAL_TOKENS = {
+NO_SPECIAL_TOKENS: dict[str, Any] = {
     "pad_token_id": None,
     "cls_token_id": None,
     "sep_token_id": None,
@@ -70,7 +70,7 @@ class MixerConfig(PreTrainedConfig):
     """
 
     # a family's published settings by name of the task; `preset` makes configurations of them
-    presets = {}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
 
     vocab_size: int = 20

@@ -1,6 +1,6 @@
 """The configuration of Paramixer."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 
@@ -21,7 +21,7 @@ _PUBLISHED = {
     "genome_with_n": (2, 16384, "chord", 32, 128, "absolute", "flat"),
 }
 # what tasks read, and what is special about them; flat models are padded by an ordinary token
-_SPECIAL = {
+_SPECIAL: dict[str, dict[str, Any]] = {
     "adding": {"input_features": 2},
     # the authors' code asks for this residual from 16,384 tokens on
     "temporal_order": {"vocab_size": 6, "residual_mode": "initial"},

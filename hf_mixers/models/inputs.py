@@ -65,7 +65,7 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
     """
     name, content = batch.given(suffix)
     _check_content(name.removesuffix("_2"), name, content, config)
-    shape = tuple(content.shape[:2])
+    shape = (content.shape[0], content.shape[1])
     mask, boundaries = batch.attention_mask, batch.cu_seq_lens_q
     if mask is not None and boundaries is not None:
         raise ValueError(

@@ -114,11 +114,11 @@ class MrsFormerPreTrainedModel(MixerPreTrainedModel):
             return super().dummy_inputs
         inputs = {}
         if config.num_numeric_features:
-            shape = (2, config.num_numeric_features)
-            inputs["numeric_values"] = torch.zeros(shape, device=self.device, dtype=self.dtype)
+            columns = (2, config.num_numeric_features)
+            inputs["numeric_values"] = torch.zeros(columns, device=self.device, dtype=self.dtype)
         if config.category_sizes:
-            shape = (2, len(config.category_sizes))
-            inputs["category_ids"] = torch.zeros(shape, device=self.device, dtype=torch.long)
+            columns = (2, len(config.category_sizes))
+            inputs["category_ids"] = torch.zeros(columns, device=self.device, dtype=torch.long)
         return inputs
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ backend.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -283,13 +283,12 @@ class TableTokenizer(TokenizersBackend):
             if width > self.model_max_length:
                 warn_of_length(self, width, asked("max_length"), asked("verbose", True))
 
-        texts = np.split(ids, np.cumsum(lengths)[:-1])
-        texts = (
-            text[-limit:] if self.truncation_side == "left" else text[:limit] for text in texts
-        )
+        is_left = self.truncation_side == "left"
+        texts: Iterable[np.ndarray] = np.split(ids, np.cumsum(lengths)[:-1])
+        texts = (text[-limit:] if is_left else text[:limit] for text in texts)
         if extra:
-            prefix, suffix = np.array(prefix, ids.dtype), np.array(suffix, ids.dtype)
-            texts = (np.concatenate((prefix, text, suffix)) for text in texts)
+            before, after = np.array(prefix, ids.dtype), np.array(suffix, ids.dtype)
+            texts = (np.concatenate((before, text, after)) for text in texts)
         side = self.padding_side if asked("padding_side") is None else options["padding_side"]
         pads = [w - s if side == "left" else 0 for w, s in zip(widths, sizes, strict=True)]
         spans = [(pad, pad + size) for pad, size in zip(pads, sizes, strict=True)]

@@ -1,6 +1,7 @@
 """Labelled DNA for a recipe: which sequences, how labelled, and what of them is used."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
@@ -163,7 +164,9 @@ def load_parts(
     """
     dataset = filter_lengths(load_rows(options), options.min_length, options.max_length)
     if letters:
-        dataset = filter_letters(dataset, letters + "U", options.bad_records)
+        # the function checks what was chosen
+        bad_records: Any = options.bad_records
+        dataset = filter_letters(dataset, letters + "U", bad_records)
     if options.data is None and not split.has_groups and split.split_column is None:
         split = replace(split, split_column="split")
     parts = make_parts(dataset, split)

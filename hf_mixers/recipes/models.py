@@ -48,7 +48,8 @@ def new_model(
     family = find_family(options.family)
     settings = options.config_fields()
     if options.preset:
-        config = family.config.preset(options.preset, **{**fields, **settings})
+        config_class: Any = family.config
+        config = config_class.preset(options.preset, **{**fields, **settings})
     else:
         defaults = DEFAULT_SETTINGS.get(options.family, {})
         config = _make_config(family, {**(suggestions or {}), **defaults, **settings, **fields})

@@ -58,7 +58,7 @@ def train_synthetic(
     predicted = trainer.predict(rows["test"])
     if not save_model(trainer):
         return {}
-    outputs = {"model": predicted.predictions}
+    outputs: dict[str, Any] = {"model": predicted.predictions}
     outputs |= {name: np.tile(guess, (len(rows["test"]), 1)) for name, guess in guesses.items()}
     report = Report(
         part="test",
@@ -67,7 +67,7 @@ def train_synthetic(
         options={"task": options},
         columns={"length": rows["test"].lengths},
     )
-    return report_outputs(trainer, outputs, predicted.label_ids, target, report)
+    return report_outputs(trainer, outputs, np.asarray(predicted.label_ids), target, report)
 
 
 def make_rows(make: Any, counts: Mapping[str, int], seed: int, **options: Any) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Amount:
         }
         return report
 
-    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
         return {"target": self._unscale(labels), "prediction": self._unscale(outputs)}
 
     def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:

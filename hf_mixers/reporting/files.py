@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 def write_json(path: Path, content: Any) -> None:
     """JSON for reading, with text in place of what JSON does not know."""
@@ -13,7 +15,7 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
 
 
-def write_table(path: Path, columns: Mapping[str, Sequence]) -> None:
+def write_table(path: Path, columns: Mapping[str, Sequence | np.ndarray]) -> None:
     """A CSV file with one column per name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", newline="", encoding="utf-8") as file:

@@ -115,7 +115,11 @@ def plot_history(log_history: Sequence[dict], path: str | Path) -> Path:
     return save_figure(figure, path)
 
 
-def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: str | Path) -> Path:
+def plot_scatter(
+    predictions: Sequence[float] | np.ndarray,
+    targets: Sequence[float] | np.ndarray,
+    path: str | Path,
+) -> Path:
     """Draw predicted over true numbers, with the line on which they are equal.
 
     Args:

@@ -60,13 +60,14 @@ def write_run(
     folder = Path(trainer.args.output_dir)
     history = trainer.state.log_history
     environment = run_environment(trainer.args.seed)
+    model: Any = trainer.model
     results = {
         part: dict(reports),
         "history": history,
         "options": dict(options),
         "training": trainer.args.to_dict(),
-        "config": trainer.model.config.to_diff_dict(),
-        "parameters": trainer.model.num_parameters(),
+        "config": model.config.to_diff_dict(),
+        "parameters": model.num_parameters(),
         "environment": environment,
     }
     write_json(folder / "metrics.json", results)
@@ -96,8 +97,9 @@ def _write_card(trainer: Trainer, reports: Mapping[str, Mapping], **description)
     # a budget takes the place of the batch size
     if settings["train_token_budget"] is not None:
         del settings["per_device_train_batch_size"]
+    model: Any = trainer.model
     card = make_card(
-        trainer.model,
+        model,
         report=reports["model"],
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},
