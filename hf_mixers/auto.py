@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from transformers import (
     AutoConfig,
@@ -88,11 +89,11 @@ class AutoModelForSequencePairClassification:
     """The pair head of whichever family a checkpoint or config belongs to."""
 
     @staticmethod
-    def from_config(config: PreTrainedConfig, **kwargs) -> PreTrainedModel:
+    def from_config(config: PreTrainedConfig, **kwargs: Any) -> PreTrainedModel:
         return make_model(_pair_class(config), config, **kwargs)
 
     @staticmethod
-    def from_pretrained(name_or_path: str, *args, **kwargs) -> PreTrainedModel:
+    def from_pretrained(name_or_path: str, *args: Any, **kwargs: Any) -> PreTrainedModel:
         config = kwargs.pop("config", None)
         if config is None:
             # settings of the config are taken out of kwargs; where files come from, both need

@@ -183,7 +183,7 @@ def _name_record(row: dict[str, Any], kind: Kind) -> str:
     return row["id"]
 
 
-def open_plain_or_gzip(file: str):
+def open_plain_or_gzip(file: str) -> Any:
     """The bytes of a file, unpacked if it is packed."""
     with open(file, "rb") as handle:
         packed = handle.read(2) == b"\x1f\x8b"

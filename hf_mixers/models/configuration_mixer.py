@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -94,7 +94,7 @@ class MixerConfig(PreTrainedConfig):
     mask_token_id: int | None = 4
     tie_word_embeddings: bool = False
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         self._warn_of_unknown(kwargs)
         if type(self).__module__.startswith("hf_mixers."):
             # names code that lies beside a checkpoint; the package's own is used, and a copy saved
@@ -105,7 +105,7 @@ class MixerConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     @classmethod
-    def preset(cls, name: str, **changes):
+    def preset(cls, name: str, **changes: Any) -> Self:
         """The published configuration called `name`, with changes to it.
 
         >>> from hf_mixers import ParamixerConfig
@@ -163,7 +163,7 @@ class MixerConfig(PreTrainedConfig):
             hint = f"; did you mean `{close[0]}`?" if close else "."
             logger.warning(f"{type(self).__name__} has no field `{name}`{hint}")
 
-    def validate_sizes(self):
+    def validate_sizes(self) -> None:
         """Part of `validate`: whole numbers that must be positive, rates that must be in [0, 1)."""
         for name in (
             "vocab_size",
@@ -184,7 +184,7 @@ class MixerConfig(PreTrainedConfig):
             if is_rate and value is not None and not 0 <= value < 1:
                 raise ValueError(f"{field.name} must lie in [0, 1), got {value}.")
 
-    def validate_heads(self):
+    def validate_heads(self) -> None:
         """Part of `validate`: settings of the heads that contradict each other."""
         if self.problem_type not in (None, *PROBLEMS):
             raise ValueError(

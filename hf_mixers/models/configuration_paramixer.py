@@ -100,14 +100,14 @@ class ParamixerConfig(MixerConfig):
     links_see_position: bool = True
     value_dropout: float | int | None = None
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         if self.num_factors is None:
             self.num_factors = max(1, bit_length(self.max_position_embeddings))
         if self.num_links is None:
             self.num_links = self.num_factors + 1 if self.link_protocol == "chord" else 9
         super().__post_init__(**kwargs)
 
-    def validate_links(self):
+    def validate_links(self) -> None:
         """Part of `validate`: links that a protocol does not have, positions that nobody sees."""
         if self.num_factors < 1:
             raise ValueError(f"num_factors must be at least 1, got {self.num_factors}.")

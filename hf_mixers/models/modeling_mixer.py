@@ -1,6 +1,6 @@
 """The trunk of all families: inputs -> pack -> embedding -> blocks -> caller's layout."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +82,9 @@ class MixerPreTrainedModel(PreTrainedModel):
         shape = (2, length, self.config.input_features)
         return {"input_values": torch.zeros(shape, device=self.device, dtype=self.dtype)}
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs):
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any
+    ) -> nn.Embedding:
         if self.config.main_input != "input_ids":
             raise ValueError(
                 f"This model reads {self.config.main_input}: it has no token embeddings to resize."
@@ -177,7 +179,7 @@ class MixerModel(MixerPreTrainedModel):
     def get_input_embeddings(self) -> nn.Module:
         return getattr(self, EMBEDDINGS[self.config.main_input])
 
-    def set_input_embeddings(self, value: nn.Module):
+    def set_input_embeddings(self, value: nn.Module) -> None:
         setattr(self, EMBEDDINGS[self.config.main_input], value)
 
     @can_return_tuple
@@ -191,7 +193,7 @@ class MixerModel(MixerPreTrainedModel):
         max_length_q: int | None = None,
         output_hidden_states: bool | None = None,
         batches: tuple[SequenceBatch, ...] | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> BaseModelOutputWithPooling | Encoded:
         # heads hand over one or two batches and take the packed result: no padding is ever made
         if batches is not None:

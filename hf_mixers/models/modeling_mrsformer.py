@@ -9,6 +9,8 @@ Ours differs: there is no public code, and what the supplement leaves open is a 
 mix of lengths is exact. From the pack it needs lengths and positions, and its order.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
@@ -258,7 +260,7 @@ class MrsFormerForSequenceClassification(MrsFormerPreTrainedModel, SequenceClass
         max_length_q: int | None = None,
         numeric_values: Tensor | None = None,
         category_ids: Tensor | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequenceClassifierOutput:
         return super().forward(
             input_ids=input_ids,
@@ -327,7 +329,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> ImageClassifierOutput:
         output = super().forward(
             pixel_values=pixel_values,

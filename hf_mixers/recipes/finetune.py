@@ -46,7 +46,7 @@ class FinetuneEvaluation(EvaluationOptions):
         metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.baselines:
             if name not in (*BASELINES, "none"):

@@ -100,7 +100,7 @@ class DataOptions(RecordOptions):
         default=None, metadata={"help": "Score only test rows where this column is false."}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.cut_rounds != 1 and self.cut_training is None:
             raise ValueError("cut_rounds requires cut_training: nothing is cut without it.")
         given = [name for name in FILE_OPTIONS if getattr(self, name) is not None]

@@ -71,7 +71,7 @@ class GenomeOptions:
     )
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         given = [name for name in HELD_OUT_SOURCES if getattr(self, name) is not None]
         if given and self.genomes is None:
             raise ValueError(f"{given[0]} requires genomes: it names records of them.")

@@ -27,7 +27,7 @@ class SyntheticOptions:
     num_test: int = field(default=1_000, metadata={"help": "Test examples."})
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.smoke:
             self.num_train, self.num_eval, self.num_test = 64, 16, 16
 

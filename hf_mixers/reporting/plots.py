@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -224,7 +225,7 @@ def line_look(number: int) -> dict:
     }
 
 
-def new_figure(width: float, height: float):
+def new_figure(width: float, height: float) -> Any:
     """An empty figure, apart from pyplot and so from the windows and settings of the user."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -236,7 +237,7 @@ def new_figure(width: float, height: float):
     return figure
 
 
-def save_figure(figure, path: Path) -> Path:
+def save_figure(figure: Any, path: Path) -> Path:
     """Write a figure, with the axes of all our pictures."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for axes in figure.axes:

@@ -18,7 +18,7 @@ class MixerTrainingArguments(TrainingArguments):
         metadata={"help": "Most tokens in an evaluation batch of one process; none: batch sizes."},
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         # without an accelerator there is nothing to pin memory for, and torch warns
         if self.device.type == "cpu":
