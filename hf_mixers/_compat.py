@@ -7,11 +7,13 @@ are in `models/_compat.py`, because the files of that folder go to the Hub witho
 import atexit
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import distributed, nn
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 if TYPE_CHECKING:
     # the Trainer imports much that a model does not need
@@ -27,6 +29,10 @@ CALLED = {
     ),
     "transformers.Trainer._get_collator_with_removed_columns": "the same for other data sets",
     "transformers.Trainer._wrap_model": "the evaluation loop wraps the model as the stock one does",
+    "transformers.Trainer._get_output_dir": "where the checkpoint of this step is written",
+    "transformers.Trainer._push_from_checkpoint": "it pushes the whole folder, token included",
+    "transformers.Trainer._finish_current_push": "a push in the background ends before the next",
+    "transformers.AutoModel._model_mapping": "Auto classes do not tell which models they load",
     "accelerate.Accelerator()._models": "says whether training has prepared the model already",
 }
 
@@ -35,6 +41,8 @@ OVERRIDDEN = {
     "transformers.Trainer._get_num_items_in_batch": (
         "evaluation by token budget weighs the means of its batches itself"
     ),
+    "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
+    "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
 }
 
 
@@ -80,3 +88,43 @@ def wrap_for_evaluation(trainer: "Trainer") -> nn.Module:
     if not trainer.accelerator._models and model is trainer.model:
         model = trainer.accelerator.prepare_model(model, evaluation_mode=True)
     return model
+
+
+def checkpoint_folder(trainer: "Trainer", trial: Any) -> Path:
+    """Where the checkpoint of this step is written."""
+    name = f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}"
+    return Path(trainer._get_output_dir(trial), name)
+
+
+class PushHooks:
+    """Base class of a `Trainer` that says itself what is pushed at a save (`hub_strategy`).
+
+    Trainer would push the whole output folder with `training_args.bin`, which holds the token, and
+    has no public method to change that.
+    """
+
+    def push_checkpoint(self, folder: str) -> None:
+        """Push what is to be public of a checkpoint that was just saved."""
+        raise NotImplementedError
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        self.push_checkpoint(checkpoint_folder)
+
+    def wait_for_push(self) -> None:
+        """Wait until a push in the background has ended."""
+        self._finish_current_push()  # type: ignore[attr-defined]
+
+
+def auto_classes_of(model: Any) -> Iterator[type]:
+    """Auto classes of transformers that load models of this class.
+
+    The classes do not tell which models they know.
+    """
+    from transformers.models.auto import modeling_auto
+
+    for name, auto in vars(modeling_auto).items():
+        mapping = getattr(auto, "_model_mapping", None) if name.startswith("AutoModel") else None
+        if mapping is not None and type(model.config) in mapping:
+            found = mapping[type(model.config)]
+            if type(model) in (found if isinstance(found, tuple) else (found,)):
+                yield auto

@@ -144,6 +144,12 @@ def choose(active: Pack, mixed: Tensor, hidden: Tensor) -> Tensor:
 
 
 def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
-    """Whether calling `module` does no more than its class says: no hooks, no other forward."""
+    """Whether calling `module` does no more than its class says.
+
+    So it has no hooks, no other forward, and no weights of a class of their own, such as quantized
+    ones, for which operations mean something else.
+    """
     right_kind = kind is None or type(module) is kind
-    return right_kind and not has_hooks(module) and "forward" not in vars(module)
+    kinds = {type(weight) for weight in module.parameters(recurse=False)}
+    is_known = right_kind and kinds <= {nn.Parameter, Tensor}
+    return is_known and not has_hooks(module) and "forward" not in vars(module)

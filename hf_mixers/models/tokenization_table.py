@@ -73,6 +73,8 @@ class TableTokenizer(TokenizersBackend):
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json"}
     model_input_names = ["input_ids", "attention_mask"]
+    # characters that the backend drops
+    dropped = ""
 
     def __init__(self, *, add_cls: bool = False, add_sep: bool = False, **kwargs):
         self._add_cls, self._add_sep = add_cls, add_sep
@@ -180,7 +182,7 @@ class TableTokenizer(TokenizersBackend):
     def _ask_table(self) -> np.ndarray:
         """Ids of the code points; the last entry is [UNK] and stands for all that follow."""
         known = {token for token in self.backend_tokenizer.get_vocab() if len(token) == 1}
-        characters = sorted(known.union(map(chr, range(256))))
+        characters = sorted(known.union(map(chr, range(256))).difference(self.dropped))
         text = "".join(characters)
         if self.backend_tokenizer.normalizer is not None:
             text = self.backend_tokenizer.normalizer.normalize_str(text)
@@ -218,6 +220,9 @@ class TableTokenizer(TokenizersBackend):
             and any(text in joined for text in self._added_texts)
         ):
             return None
+        if any(character in joined for character in self.dropped):
+            texts = [text.translate(dict.fromkeys(map(ord, self.dropped))) for text in texts]
+            joined = "".join(texts)
         try:
             codes, lengths = self._split_units(texts, joined)
         except UnicodeEncodeError:  # lone surrogates: the backend has its own error for them

@@ -7,7 +7,10 @@ from transformers import TrainingArguments
 
 @dataclass
 class MixerTrainingArguments(TrainingArguments):
-    """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes."""
+    """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes.
+
+    Training stops at numbers that are not finite, and goes on from complete checkpoints only.
+    """
 
     train_token_budget: int | None = field(
         default=16384,
@@ -16,6 +19,16 @@ class MixerTrainingArguments(TrainingArguments):
     eval_token_budget: int | None = field(
         default=65536,
         metadata={"help": "Most tokens in an evaluation batch of one process; none: batch sizes."},
+    )
+    stop_on_nonfinite: bool = field(
+        default=True,
+        metadata={"help": "Stop where loss, labels or weights are infinite or not a number."},
+    )
+    resume_without_optimizer: bool = field(
+        default=False,
+        metadata={
+            "help": "Go on from a checkpoint without state of the optimizer, with a new one."
+        },
     )
 
     def __post_init__(self) -> None:

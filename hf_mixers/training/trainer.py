@@ -10,7 +10,6 @@ from datasets import IterableDataset as DatasetStream
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from tqdm.auto import tqdm
-from transformers import Trainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
 from .._compat import (
@@ -20,6 +19,9 @@ from .._compat import (
 )
 from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
+from .checks import check_collator, check_examples
+from .hub import PublishingTrainer
+from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
 _STOCK_ONLY = {
@@ -36,17 +38,20 @@ _STOCK_ONLY = {
 }
 
 
-class MixerTrainer(Trainer):
+class MixerTrainer(SafeTrainer, PublishingTrainer):
     """`Trainer` whose batches have a budget of tokens instead of a number of sequences.
 
     Sequences of any lengths share a batch, best with a `FlatCollator`. Evaluation sees every
     example once, in any number of processes; its loss is the mean over all items (not over
     batches), and predictions come in the order of the data set. Predictions per token come as one
     row per labelled token, or per token if there are no labels; of several outputs, such as hidden
-    states, only the logits are predictions. Without budgets it is the stock `Trainer`.
+    states, only the logits are predictions. Without budgets it is the stock `Trainer`, but for what
+    it publishes: see `PublishingTrainer`.
 
     A data set needs a column `length` (`args.length_column_name`), an attribute `lengths`, or
     `input_ids` to count.
+
+    How a training stops at bad numbers, and how it goes on: see `SafeTrainer`.
     """
 
     _is_evaluating = False
@@ -90,6 +95,8 @@ class MixerTrainer(Trainer):
     def _budget_loader(
         self, dataset: Dataset, budget: int, description: str, shuffle: bool
     ) -> DataLoader:
+        check_collator(self.data_collator)
+        check_examples(f"The data set of {description.lower()}", dataset)
         sampler = TokenBudgetBatchSampler(
             sequence_lengths(dataset, self.args.length_column_name),
             budget,
