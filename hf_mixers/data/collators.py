@@ -2,7 +2,7 @@
 
 import copy
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 _CONTENTS = ("input_ids", "input_values", "inputs_embeds")
 
 Example = dict[str, Any]
+Collator = Callable[[Sequence[Example]], dict[str, Any]]
 
 
 class SequenceCollator:
@@ -226,7 +227,7 @@ class CausalLMCollator:
 
 def generator_for(seed: int, epoch: int, content: np.ndarray) -> np.random.Generator:
     """Random numbers that depend on seed, epoch and content alone."""
-    return np.random.default_rng((seed, epoch, zlib.crc32(np.ascontiguousarray(content))))
+    return np.random.default_rng((seed, epoch, zlib.crc32(np.ascontiguousarray(content).data)))
 
 
 def default_maskable_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -1,6 +1,7 @@
 """Multi-head attention whose heads work at scales of their own."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ class HeadGroups(nn.Module):
 
     def join_heads(self, parts: Sequence[Tensor]) -> Tensor:
         """Channels of each group -> all, in the order of the heads."""
-        rows = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+        rows = torch.cat(list(parts), -1) if len(parts) > 1 else parts[0]
         return rows if self.places is None else self._reorder(rows, -1, self.places)
 
     def _reorder(self, rows: Tensor, dim: int, order: Sequence[int]) -> Tensor:
@@ -59,7 +60,7 @@ class HeadGroups(nn.Module):
         head_dim = dim if dim >= 0 else dim - 1
         return heads.index_select(head_dim, index).flatten(head_dim, head_dim + 1)
 
-    def project(self, linear: nn.Module, levels: Levels, scales: Sequence[Scale]) -> list[Tensor]:
+    def project(self, linear: Any, levels: Levels, scales: Sequence[Scale]) -> list[Tensor]:
         """Pooled projections of each group at its scale, `(C, h * d)`.
 
         Pooling and projecting commute. Where nothing watches or changes the linear layer, pooling

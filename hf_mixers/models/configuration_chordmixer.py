@@ -126,7 +126,7 @@ class ChordMixerConfig(MixerConfig):
     decoder_hidden_dropout_prob: float | int = 0.0
     decoder_rotate_dropout_prob: float | int = 0.0
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         needed = max(1, bit_length(self.max_position_embeddings))
         if self.num_hidden_layers is None:
             self.num_hidden_layers = needed
@@ -141,7 +141,7 @@ class ChordMixerConfig(MixerConfig):
         return self.num_tracks * self.track_size
 
     @hidden_size.setter
-    def hidden_size(self, value: int):
+    def hidden_size(self, value: int) -> None:
         if value != self.hidden_size:
             raise ValueError(
                 f"hidden_size is num_tracks * track_size = {self.num_tracks} * {self.track_size} = "
@@ -156,7 +156,7 @@ class ChordMixerConfig(MixerConfig):
         """Block k is for sequences longer than 2^k, so that N tokens pass ceil(log2 N) blocks."""
         return 1 << index if self.adaptive_depth else 0
 
-    def validate_chord(self):
+    def validate_chord(self) -> None:
         """Part of `validate`: widths and groups that do not fit together."""
         for name in ("track_size", "num_tracks", "decoder_track_size", "decoder_intermediate_size"):
             if getattr(self, name) < 1:
@@ -171,7 +171,7 @@ class ChordMixerConfig(MixerConfig):
                 "width."
             )
 
-    def validate_reversible(self):
+    def validate_reversible(self) -> None:
         """Part of `validate`: what cannot be undone."""
         if not self.reversible:
             return

@@ -3,7 +3,7 @@
 import difflib
 from dataclasses import fields
 from math import inf
-from typing import Literal
+from typing import Any, ClassVar, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -16,7 +16,7 @@ logger = logging.get_logger(__name__)
 PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
 # settings for a vocabulary that has no special tokens, as those of the papers
-NO_SPECIAL_TOKENS = {
+NO_SPECIAL_TOKENS: dict[str, Any] = {
     "pad_token_id": None,
     "cls_token_id": None,
     "sep_token_id": None,
@@ -106,7 +106,7 @@ class MixerConfig(PreTrainedConfig):
     """
 
     # a family's published settings by name of the task; `preset` makes configurations of them
-    presets = {}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
 
     vocab_size: int = 20
@@ -140,7 +140,7 @@ class MixerConfig(PreTrainedConfig):
     mask_token_id: int | None = 4
     tie_word_embeddings: bool = False
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         self._warn_of_unknown(kwargs)
         if type(self).__module__.startswith("hf_mixers."):
             # names code that lies beside a checkpoint; the package's own is used, and a copy saved
@@ -153,14 +153,14 @@ class MixerConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     @classmethod
-    def from_dict(cls, config_dict: dict, **kwargs):
+    def from_dict(cls, config_dict: dict, **kwargs: Any):
         """Also reads checkpoints that were saved before models had a final norm."""
         if "transformers_version" in config_dict:
             config_dict = {**PUBLISHED_FORM, **config_dict}
         return super().from_dict(config_dict, **kwargs)
 
     @classmethod
-    def preset(cls, name: str, **changes):
+    def preset(cls, name: str, **changes: Any) -> Self:
         """The published configuration called `name`, with changes to it.
 
         >>> from hf_mixers import ParamixerConfig
@@ -278,7 +278,7 @@ class MixerConfig(PreTrainedConfig):
             hint = f"; did you mean `{close[0]}`?" if close else "."
             logger.warning(f"{type(self).__name__} has no field `{name}`{hint}")
 
-    def validate_sizes(self):
+    def validate_sizes(self) -> None:
         """Part of `validate`: whole numbers that must be positive, rates that must be in [0, 1)."""
         for name in (
             "vocab_size",
@@ -303,7 +303,7 @@ class MixerConfig(PreTrainedConfig):
             if is_rate and value is not None and not 0 <= value < 1:
                 raise ValueError(f"{field.name} must lie in [0, 1), got {value}.")
 
-    def validate_words(self):
+    def validate_words(self) -> None:
         """Part of `validate`: words that cannot be counted."""
         if not self.reads_words:
             return
@@ -325,7 +325,7 @@ class MixerConfig(PreTrainedConfig):
                     f" {letters} letters that are accepted."
                 )
 
-    def validate_heads(self):
+    def validate_heads(self) -> None:
         """Part of `validate`: settings of the heads that contradict each other."""
         if self.problem_type not in (None, *PROBLEMS):
             raise ValueError(

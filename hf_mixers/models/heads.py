@@ -8,6 +8,7 @@ Every forward spells out its arguments, because the Trainer reads from them whic
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +74,7 @@ class MaskedLMHead(MixerHead):
     def get_output_embeddings(self) -> nn.Linear:
         return self.lm_head
 
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         self.lm_head = new_embeddings
 
     @can_return_tuple
@@ -88,7 +89,7 @@ class MaskedLMHead(MixerHead):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> MaskedLMOutput:
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
@@ -162,7 +163,7 @@ class TokenClassificationHead(ClassifierHead):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> TokenClassifierOutput:
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
@@ -213,7 +214,7 @@ class SequenceClassificationHead(ClassifierHead):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequenceClassifierOutput:
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
@@ -281,7 +282,7 @@ class SequencePairClassificationHead(MixerHead):
         max_length_q_2: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequencePairClassifierOutput:
         first = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q

@@ -9,6 +9,8 @@ Ours differs: any mix of lengths in a batch, masks, and the paper's order of rot
 default. From the pack it needs lengths and positions, and its order (longest first) for the depth.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -97,7 +99,8 @@ class ChordMixerBlock(nn.Module):
 
     def fused_weights(self) -> tuple[Tensor | None, ...]:
         """Weights of the branch in the order of `ChordBranch`."""
-        fc1, fc2, norm = self.mix.fc1, self.mix.fc2, self.norm_before
+        fc1, fc2 = self.mix.fc1, self.mix.fc2
+        norm: Any = self.norm_before
         of_norm = (norm.weight, norm.bias) if self.norm_is_fused else (None, None)
         return fc1.weight, fc1.bias, fc2.weight, fc2.bias, *of_norm
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -121,7 +121,9 @@ class MixerPreTrainedModel(PreTrainedModel):
         shape = (2, length, self.config.input_features)
         return {"input_values": torch.zeros(shape, device=self.device, dtype=self.dtype)}
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs):
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any
+    ) -> nn.Embedding:
         if self.config.main_input != "input_ids":
             raise ValueError(
                 f"This model reads {self.config.main_input}: it has no token embeddings to resize."
@@ -247,7 +249,7 @@ class MixerModel(MixerPreTrainedModel):
     def get_input_embeddings(self) -> nn.Module:
         return getattr(self, EMBEDDINGS[self.config.main_input])
 
-    def set_input_embeddings(self, value: nn.Module):
+    def set_input_embeddings(self, value: nn.Module) -> None:
         setattr(self, EMBEDDINGS[self.config.main_input], value)
 
     @can_return_tuple
@@ -261,7 +263,7 @@ class MixerModel(MixerPreTrainedModel):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         batches: tuple[SequenceBatch, ...] | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> BaseModelOutputWithPooling | Encoded:
         # heads hand over one or two batches and take the packed result: no padding is ever made
         if batches is not None:

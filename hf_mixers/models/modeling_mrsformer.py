@@ -10,6 +10,7 @@ mix of lengths is exact. From the pack it needs lengths and positions, and its o
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -117,11 +118,11 @@ class MrsFormerPreTrainedModel(MixerPreTrainedModel):
             return super().dummy_inputs
         inputs = {}
         if config.num_numeric_features:
-            shape = (2, config.num_numeric_features)
-            inputs["numeric_values"] = torch.zeros(shape, device=self.device, dtype=self.dtype)
+            columns = (2, config.num_numeric_features)
+            inputs["numeric_values"] = torch.zeros(columns, device=self.device, dtype=self.dtype)
         if config.category_sizes:
-            shape = (2, len(config.category_sizes))
-            inputs["category_ids"] = torch.zeros(shape, device=self.device, dtype=torch.long)
+            columns = (2, len(config.category_sizes))
+            inputs["category_ids"] = torch.zeros(columns, device=self.device, dtype=torch.long)
         return inputs
 
     @torch.no_grad()
@@ -281,7 +282,7 @@ class MrsFormerForSequenceClassification(MrsFormerPreTrainedModel, SequenceClass
         max_length_q: int | None = None,
         numeric_values: Tensor | None = None,
         category_ids: Tensor | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequenceClassifierOutput:
         return super().forward(
             input_ids=input_ids,
@@ -352,7 +353,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
         labels: Tensor | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> ImageClassifierOutput:
         output = super().forward(
             pixel_values=pixel_values,

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ class Boundaries:
 class Rectangle(NamedTuple):
     """Sequences of a static pack that came together: how many, and the most rows that one has."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # the method of tuples is not used
     width: int
     is_laid_out: bool  # every sequence has `width` rows, its tokens first
 
@@ -107,7 +107,7 @@ class Pack:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Pack":
         """The same pack on another device; hooks that spread a model over devices call it."""
-        moved = {
+        moved: dict[str, Any] = {
             name: value.to(device, non_blocking=non_blocking)
             for name, value in vars(self).items()
             if torch.is_tensor(value)

@@ -1,6 +1,7 @@
 """Train or fine-tune a classifier of DNA sequences, from files to a card."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
@@ -11,7 +12,7 @@ from ..baselines import KmerLogisticRegression, SmallCnn
 from ..baselines.kmer_models import BestKmerRegression, KmerNeighbours, KmerNetwork
 from ..data.augment import StrandCollator, TokenDropoutCollator
 from ..data.classes import balanced_class_weights
-from ..data.collators import FlatCollator, SequenceCollator
+from ..data.collators import Collator, FlatCollator
 from ..data.encode import fix_lengths, tokenize_sequences
 from ..data.parts import SplitOptions
 from ..models.tokenization_dna import DnaTokenizer
@@ -56,7 +57,7 @@ class FinetuneEvaluation(EvaluationOptions):
         },
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.baselines:
             if name not in (*BASELINES, "none"):
@@ -118,14 +119,14 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     predicted = trainer.predict(tokens[part])
     if not save_model(trainer):
         return {}
-    outputs = {"model": predicted.predictions}
+    outputs: dict[str, Any] = {"model": predicted.predictions}
     for name in evaluation.baselines:
         if name != "none":
             outputs[name] = fit_baseline(name, parts, part, len(target.names))
     return report_outputs(
         trainer,
         outputs,
-        predicted.label_ids,
+        np.asarray(predicted.label_ids),
         target,
         Report(
             part=part,
@@ -181,9 +182,9 @@ def encode(
 
 def make_collator(
     options: DataOptions, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
-) -> SequenceCollator:
+) -> Collator:
     """What makes batches of training sequences, some of them changed at random."""
-    collator: SequenceCollator = FlatCollator()
+    collator: Collator = FlatCollator()
     if options.token_dropout:
         collator = TokenDropoutCollator(collator, tokenizer, options.token_dropout, seed=seed)
     if options.reverse_complement:

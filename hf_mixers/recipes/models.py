@@ -50,7 +50,8 @@ def new_model(
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
     if options.preset:
-        config = family.config.preset(options.preset, **{**settings, **fields})
+        config_class: Any = family.config
+        config = config_class.preset(options.preset, **{**settings, **fields})
     else:
         defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
         config = family.config(**{**defaults, **settings, **fields})

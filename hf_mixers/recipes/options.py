@@ -58,7 +58,7 @@ class ModelOptions:
         metadata={"help": "Published settings of the family, which --settings may change."},
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.config_fields()
 
     def config_fields(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class CheckpointOptions(ModelOptions):
         default=False, metadata={"help": "Weigh classes by n / (C n_c) of the training part."}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.checkpoint and self.preset:
             raise ValueError("preset is for new models, not for a checkpoint.")
@@ -102,7 +102,7 @@ class EvaluationOptions:
     )
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.report_on not in ("test", "validation"):
             raise ValueError(f"report_on must be test or validation, got {self.report_on!r}.")
         if self.patience is not None and self.patience < 1:

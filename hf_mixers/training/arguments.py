@@ -39,7 +39,7 @@ class MixerTrainingArguments(TrainingArguments):
         },
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # transformers takes bf16 on a processor only if it is told that there is nothing else
         if self.bf16 and not torch.accelerator.is_available():
             self.use_cpu = True

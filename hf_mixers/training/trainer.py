@@ -101,7 +101,7 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
             return super().get_eval_dataloader(eval_dataset)
         if isinstance(eval_dataset, str):
             eval_dataset = self.eval_dataset[eval_dataset]
-        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if dataset is None:
             raise ValueError("Evaluation needs an eval_dataset, got none.")
         return self._budget_loader(dataset, budget, "Evaluation", shuffle=False)
@@ -279,7 +279,7 @@ def number_tokens(inputs: dict[str, Any], logits: Tensor) -> Tensor:
     return numbers if mask is None else numbers.masked_fill(mask.to(logits.device) == 0, -1)
 
 
-def sequence_lengths(dataset: Dataset, column: str = "length") -> np.ndarray:
+def sequence_lengths(dataset: Any, column: str = "length") -> np.ndarray:
     """Tokens of every example of a data set, from its attribute `lengths`, a column, or its ids."""
     if isinstance(dataset, (DatasetStream, IterableDataset)):
         raise ValueError(
