@@ -8,6 +8,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from ..auto import FAMILIES, Family
 from .options import CheckpointOptions, ModelOptions
@@ -66,6 +67,16 @@ def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
 def known_fields(family: Family) -> set[str]:
     """Names that the config of a family accepts."""
     return set(family.config().to_dict()) | {"num_labels", "id2label", "label2id", "problem_type"}
+
+
+def known_fields_of(model_type: str) -> set[str]:
+    """The same for the name of a family, or of a model type of transformers."""
+    if model_type in FAMILIES:
+        return known_fields(FAMILIES[model_type])
+    if model_type in CONFIG_MAPPING:
+        kind = CONFIG_MAPPING[model_type]
+        return set(kind().to_dict()) | set(kind.attribute_map)
+    return set()
 
 
 def name_closest(given: str, accepted: set[str], what: str) -> str:
