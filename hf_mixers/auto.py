@@ -8,6 +8,7 @@ from transformers import (
     AutoImageProcessor,
     AutoModel,
     AutoModelForCausalLM,
+    AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     AutoTokenizer,
@@ -80,7 +81,7 @@ def register_family(family: Family) -> Family:
     # a folder names its tokenizer's class; the last one here is for folders that do not
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
-    if family.image_classification is not None and is_vision_available():
+    if AutoModelForImageClassification in family.models and is_vision_available():
         from .models.image_processing_grey import GreyImageProcessor
 
         classes = {"pil": GreyImageProcessor}
