@@ -8,10 +8,12 @@ import atexit
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import distributed, nn
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 if TYPE_CHECKING:
     # the Trainer imports much that a model does not need
@@ -27,6 +29,10 @@ CALLED = {
     ),
     "transformers.Trainer._get_collator_with_removed_columns": "the same for other data sets",
     "transformers.Trainer._wrap_model": "the evaluation loop wraps the model as the stock one does",
+    "transformers.Trainer._get_output_dir": "where the checkpoint of this step is written",
+    "transformers.Trainer._push_from_checkpoint": "it pushes the whole folder, token included",
+    "transformers.Trainer._finish_current_push": "a push in the background ends before the next",
+    "transformers.AutoModel._model_mapping": "Auto classes do not tell which models they load",
     "accelerate.Accelerator()._models": "says whether training has prepared the model already",
 }
 
@@ -35,6 +41,8 @@ OVERRIDDEN = {
     "transformers.Trainer._get_num_items_in_batch": (
         "evaluation by token budget weighs the means of its batches itself"
     ),
+    "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
+    "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
 }
 
 
@@ -80,6 +88,12 @@ def wrap_for_evaluation(trainer: "Trainer") -> nn.Module:
     if not trainer.accelerator._models and model is trainer.model:
         model = trainer.accelerator.prepare_model(model, evaluation_mode=True)
     return model
+
+
+def checkpoint_folder(trainer: "Trainer", trial: Any) -> Path:
+    """Where the checkpoint of this step is written."""
+    name = f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}"
+    return Path(trainer._get_output_dir(trial), name)
 
 
 class PushHooks:

@@ -15,8 +15,14 @@ from tests.docs.commands import run_shell
 from tests.docs.files import ROOT, make_files
 
 SITE = ROOT / "docs"
+_OUTSIDE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "hf_mixers/data/embedded/README.md",
+)
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *(ROOT / name for name in _OUTSIDE),
     *sorted(SITE.rglob("*.md")),
 ]
 WITH_CODE = [page for page in PAGES if read_blocks(page)]

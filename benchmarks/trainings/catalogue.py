@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from .arena import ARENA
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -280,3 +282,6 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         ),
         seeds=SEEDS,
     )
+
+# tasks of the Long Range Arena, shortened
+EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

@@ -44,6 +44,9 @@ OVERRIDDEN = {
     "transformers.PreTrainedModel._no_split_modules": "blocks that device_map and FSDP keep whole",
     "transformers.PreTrainedModel._supports_sdpa": "lets users choose attn_implementation='sdpa'",
     "transformers.PreTrainedModel._can_compile_fullgraph": "says that torch.compile sees one graph",
+    "transformers.PreTrainedModel._supports_context_parallel": (
+        "True by inheritance; transformers' context parallelism assumes causal full attention"
+    ),
     "transformers.PreTrainedModel._tied_weights_keys": "which weights tie_word_embeddings ties",
 }
 

@@ -23,6 +23,7 @@ class SequenceBatch(NamedTuple):
         None  # (number of sequences + 1,) boundaries in a flat (1, T) batch
     )
     max_length_q: int | None = None  # length of the longest sequence of a flat batch
+    token_type_ids: Tensor | None = None  # (B, L), for families that read them
 
     def given(self, suffix: str = "") -> tuple[str, Tensor]:
         """Name and value of the one content argument that was given."""

@@ -305,7 +305,11 @@ class MixerModel(MixerPreTrainedModel):
             hidden = rows.to(self.dtype)
         if self.config.position_embedding_type == "none":
             return hidden, None
-        return hidden, self.embed_positions(pack.blank(pack.position))
+        return hidden, self._embed_positions(pack.blank(pack.position))
+
+    def _embed_positions(self, positions: Tensor) -> Tensor:
+        """Vectors `(T, D)` of positions."""
+        return self.embed_positions(positions)
 
     def _check_lengths(self, pack: Pack) -> None:
         limit = self.config.max_position_embeddings

@@ -17,7 +17,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import ImageClassifierOutput, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
-from ._compat import assert_at_run_time
+from ._compat import assert_at_run_time, attention_name
 from .attention_heads import FmmHeads, LinformerHeads, PerformerHeads
 from .attention_multiresolution import make_attention
 from .configuration_mrsformer import MrsFormerConfig
@@ -199,7 +199,7 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
         return (SequenceBatch(inputs_embeds=embedded),)
 
     def check_attentions(self) -> None:
-        kind, name = self.config.attention_type, self.config._attn_implementation
+        kind, name = self.config.attention_type, attention_name(self.config)
         if kind != "softmax" or name != "eager":
             raise ValueError(
                 "output_attentions=True needs attention_type='softmax' and"

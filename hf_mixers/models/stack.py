@@ -149,6 +149,6 @@ def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
     ones, for which operations mean something else.
     """
     right_kind = kind is None or type(module) is kind
-    kinds = {type(weight) for weight in module._parameters.values() if weight is not None}
+    kinds = {type(weight) for weight in module.parameters(recurse=False)}
     is_known = right_kind and kinds <= {nn.Parameter, Tensor}
     return is_known and not has_hooks(module) and "forward" not in vars(module)

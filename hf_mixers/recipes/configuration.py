@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 import yaml
 from transformers import TrainingArguments
 
-from ..auto import FAMILIES
 from ..privacy import shorten_path
 from ..reporting.files import write_text
-from .models import known_fields, name_closest
+from .models import known_fields_of, name_closest
 
 Options = TypeVar("Options")
 
@@ -90,7 +89,7 @@ class Configuration:
         """Set a config field of a new model."""
         settings = self.values.get("model", {})
         family = settings.get("family", self._default("model", "family"))
-        known = known_fields(FAMILIES[family]) if family in FAMILIES else set()
+        known = known_fields_of(family)
         if name not in known:
             accepted = set(known).union(*self._places().values())
             raise ValueError(name_closest(name, accepted, "setting of this command"))

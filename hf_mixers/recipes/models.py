@@ -8,6 +8,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from ..auto import FAMILIES, Family
 from .options import CheckpointOptions, ModelOptions
@@ -45,6 +46,7 @@ def new_model(
         auto_class: Which of the family's models.
     """
     family = find_family(options.family)
+    model_class = family.model_class(auto_class)
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
     if options.preset:
@@ -52,7 +54,7 @@ def new_model(
     else:
         defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
         config = family.config(**{**defaults, **settings, **fields})
-    return family.model_class(auto_class)(config)
+    return model_class(config)
 
 
 def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
@@ -65,6 +67,16 @@ def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
 def known_fields(family: Family) -> set[str]:
     """Names that the config of a family accepts."""
     return set(family.config().to_dict()) | {"num_labels", "id2label", "label2id", "problem_type"}
+
+
+def known_fields_of(model_type: str) -> set[str]:
+    """The same for the name of a family, or of a model type of transformers."""
+    if model_type in FAMILIES:
+        return known_fields(FAMILIES[model_type])
+    if model_type in CONFIG_MAPPING:
+        kind = CONFIG_MAPPING[model_type]
+        return set(kind().to_dict()) | set(kind.attribute_map)
+    return set()
 
 
 def name_closest(given: str, accepted: set[str], what: str) -> str:

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
-from transformers import EarlyStoppingCallback, EvalPrediction, PreTrainedModel, set_seed
+from transformers import (
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PreTrainedModel,
+    TrainerCallback,
+    set_seed,
+)
 from transformers.utils import logging
 
 from ..data.splits import subset_stratified
@@ -68,16 +74,18 @@ def train_model(
     target: Target,
     *,
     patience: int | None,
+    callbacks: Sequence[TrainerCallback] = (),
     **options: Any,
 ) -> MixerTrainer:
     """Train on `rows["train"]`; the best epoch on `rows["validation"]` is kept, if it is there.
 
     Args:
         patience: Evaluations without improvement after which to stop; None: never.
+        callbacks: Of the trainer.
         options: Further arguments of the trainer.
     """
     logger.info(f"{type(model).__name__}: {model.num_parameters():,} parameters")
-    callbacks = []
+    callbacks = list(callbacks)
     if "validation" not in rows:
         # a loss per epoch to draw, however few the steps
         arguments = change_arguments(

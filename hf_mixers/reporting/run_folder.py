@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers.utils import logging
 
+from ..auto import FAMILIES
 from ..metrics import overall_values
 from ..privacy import strip_private
 from ..training.hub import PublishingTrainer
@@ -82,8 +83,9 @@ def write_run(
     if processor is not None:
         processor.save_pretrained(folder)
     plot_history(history, folder / "history.png")
-    # a card tells of the test part alone: with others, settings are still being chosen
-    if part == "test":
+    # a card tells of the test part alone: with others, settings are still being chosen; peers that
+    # a mixer is compared with have none
+    if part == "test" and trainer.model.config.model_type in FAMILIES:
         _write_card(
             trainer,
             reports,
