@@ -268,7 +268,7 @@ def test_class_weights_must_be_positive_and_finite(row, weight):
     config.class_weights = [1.0, weight]
     for head in ("sequence_classification", "token_classification"):
         with pytest.raises(StrictDataclassClassValidationError, match=message):
-            getattr(row.family, head)(config)
+            row.model_class(head)(config)
 
 
 @every_family
