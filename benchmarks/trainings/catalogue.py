@@ -289,8 +289,8 @@ GENES = ("--data", "{data}/dna_marker_genes/data.parquet", "--ranks", "genus", "
 EXPERIMENTS["microbes_joint"] = Experiment(
     "pretrain_taxonomy",
     (
-        *(*GENES, "--settings", json.dumps(MICROBES)),
-        *("--rank_weights", "0.25", "0.1", "--max_length", "2048"),
+        *("--data", "{data}/dna_marker_genes/data.parquet", "--settings", json.dumps(MICROBES)),
+        *("--ranks", "genus", "species", "--rank_weights", "0.25", "0.1", "--max_length", "2048"),
         *("--label_smoothing", "0.05", "--profile_epochs", "5", "--rank_learning_rate", "3e-4"),
         *("--max_steps", "4000", "--train_token_budget", "8192", "--bf16", "true"),
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
@@ -324,3 +324,12 @@ for task, source in SPECIES_TASKS.items():
             *("--bf16", "true", "--baselines", "none"),
         ),
     )
+
+# vectors of the model as they are, next to those of k-mers
+EXPERIMENTS["genus45_frozen_microbes"] = Experiment(
+    "evaluate_embeddings",
+    (
+        *("--checkpoint", "{runs}/microbes", *SPECIES_TASKS["genus45"]),
+        *("--split_column", "split_species", "--bf16", "true"),
+    ),
+)
