@@ -30,7 +30,7 @@ def test_reports_tell_separated_classes_from_noise():
     generator = np.random.default_rng(0)
     labels = np.arange(200) % 2
     noise = generator.normal(size=(200, 8))
-    apart = noise + 6 * labels[:, None]
+    apart = noise + 6 * (2 * labels[:, None] - 1)
     for vectors, low, high in ((apart, 0.98, 1.0), (noise, 0.2, 0.7)):
         report = embedding_report((vectors[:100], labels[:100]), (vectors[100:], labels[100:]))
         assert low <= report["neighbours_accuracy"] <= high
