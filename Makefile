@@ -10,7 +10,7 @@ DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
 DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
 
-.PHONY: help demo test lint format benchmarks install clean
+.PHONY: help demo test lint format docs benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -44,9 +44,12 @@ format: install  ## format and mend style
 test: lint  ## lint and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-benchmarks: install  ## measure everything (hours, on a quiet machine), then the tables of the README
+docs: install  ## build the site into site/; a broken link or reference is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+benchmarks: install  ## measure everything (hours, on a quiet machine), then make tables and plots
 	$(BIN)/python -m benchmarks.speed all
 	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis

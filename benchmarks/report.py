@@ -1,116 +1,46 @@
-"""Tables in the README and pictures, made from the results; nothing is measured.
+"""Tables of README and site and their plots, made from the results; nothing is measured.
 
 python -m benchmarks.report
 """
 
 import argparse
-import json
+from collections.abc import Callable
 from pathlib import Path
 
-from .speed.measures import make_measures
+from .headline import make_demo_section, make_headline_section
+from .speed.pages import make_speed_section
 from .speed.plots import draw_all
-from .tables import RESULTS, Row, find_rows, make_picture, make_table, read_tables
+from .tables import RESULTS
 from .trainings.curves import draw_trainings
 from .trainings.tables import make_trainings_section
 
-TITLES = {
-    "chordmixer": "**ChordMixer**",
-    "plain": "ChordMixer, plain implementation",
-    "modernbert": "ModernBERT (sdpa)",
-    "longformer": "Longformer",
-    "nystromformer": "Nyströmformer",
-    "mra": "MRA",
-    "fnet": "FNet",
+ROOT = Path(__file__).parents[1]
+# where plots are drawn, and where the pages of the site look for them
+IMAGES = "docs/images"
+# pages with the sections that are written between marks, each a function of the results
+PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
+    "README.md": {"demo": make_demo_section, "headline": make_headline_section},
+    "docs/results.md": {"trainings": make_trainings_section},
+    "docs/speed.md": {"speed": make_speed_section},
 }
 
 
-def update_readme(readme: Path, folder: Path) -> None:
-    """Put the sections made from the results of `folder` between their marks in a README."""
-    text = readme.read_text(encoding="utf-8")
-    for name, make_section in SECTIONS.items():
+def update_page(page: Path, sections: dict[str, Callable[[Path], str]], results: Path) -> None:
+    """Write the sections made from a folder of results between their marks in a page."""
+    text = page.read_text(encoding="utf-8")
+    for name, make_section in sections.items():
         start, end = marks(name)
         before, found, rest = text.partition(start)
         _, ended, after = rest.partition(end)
         if not found or not ended:
-            raise ValueError(f"{readme.name} needs the lines {start} and {end}.")
-        text = f"{before}{start}\n\n{make_section(folder)}\n{end}{after}"
-    readme.write_text(text, encoding="utf-8")
+            raise ValueError(f"{page.name} needs the lines {start} and {end}.")
+        text = f"{before}{start}\n\n{make_section(results)}\n{end}{after}"
+    page.write_text(text, encoding="utf-8")
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines of a README between which a section stands."""
+    """The lines of a page that enclose a section."""
     return f"<!-- {name}: made by python -m benchmarks.report -->", f"<!-- {name}: end -->"
-
-
-def make_benchmarks_section(folder: Path) -> str:
-    """What the README says about the measurements of a folder."""
-    tables = read_tables(folder)
-    if not tables:
-        return "Not measured yet.\n"
-    parts = []
-    if measures := make_measures(tables):
-        rows = [[one.name, one.must, one.value] for one in measures]
-        parts.append(make_table(["", "goal", "measured"], rows))
-    if "peers" in tables:
-        parts += [_make_peer_table(tables["peers"], mode) for mode in ("forward", "training")]
-        parts[-1] += make_picture("peers", "time and memory over length, beside other networks")
-    parts.append(_describe_machines(folder, list(tables)))
-    return "\n".join(parts)
-
-
-def _make_peer_table(rows: list[Row], mode: str) -> str:
-    """Time and memory of each network at each length."""
-    lengths = sorted({row["length"] for row in rows})
-    title = {"forward": "forward", "training": "training step"}[mode]
-    header = [f"{title}: time, peak memory", "parameters", *(f"{n:,}" for n in lengths)]
-    lines = []
-    failures: dict[str, None] = {}
-    for network in dict.fromkeys(row["network"] for row in rows):
-        found = find_rows(rows, network=network, mode=mode)
-        counts = [row["parameters"] for row in found if row.get("parameters")]
-        parameters = f"{max(counts) / 1e6:.2f} M" if counts else ""
-        cells = []
-        for length in lengths:
-            row = find_rows(found, length=length)[0]
-            if row["status"] == "ok":
-                cells.append(f"{_seconds(row['median_s'])}, {_memory(row['peak_mib'])}")
-            else:
-                failures.setdefault(row["status"])
-                cells.append(_mark(list(failures).index(row["status"])))
-        lines.append([TITLES.get(network, network), parameters, *cells])
-    notes = "".join(f"{_mark(number)} {text}\n\n" for number, text in enumerate(failures))
-    return f"{make_table(header, lines)}\n{notes}".rstrip("\n") + "\n"
-
-
-def _describe_machines(folder: Path, commands: list[str]) -> str:
-    """One sentence per machine and setting that results come from."""
-    places: dict[str, list[str]] = {}
-    for command in commands:
-        run = json.loads((folder / f"{command}.json").read_text(encoding="utf-8"))
-        machine = run["machine"]
-        sentence = (
-            f"{machine['cpu']}, {machine['threads']} threads, torch {run['versions']['torch']}, "
-            f"transformers {run['versions']['transformers']}, allocator: {run['allocator']}"
-        )
-        places.setdefault(sentence, []).append(command)
-    return "".join(f"{', '.join(names)}: {place}.\n" for place, names in places.items())
-
-
-SECTIONS = {"trainings": make_trainings_section, "benchmarks": make_benchmarks_section}
-
-
-def _mark(number: int) -> str:
-    return f"({chr(ord('a') + number)})"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
-
-
-def _memory(mib: float | None) -> str:
-    if mib is None:
-        return "?"
-    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -119,13 +49,14 @@ def main(arguments: list[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    readme = Path(__file__).parents[1] / "README.md"
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
-    parser.add_argument("--readme", type=Path, default=readme, help="README with the marks")
+    parser.add_argument("--root", type=Path, default=ROOT, help="folder of README.md and docs/")
     given = parser.parse_args(arguments)
-    update_readme(given.readme, given.results)
-    for picture in (*draw_all(given.results), *draw_trainings(given.results)):
-        print(picture)
+    for page, sections in PAGES.items():
+        update_page(given.root / page, sections, given.results)
+    images = given.root / IMAGES
+    for plot in (*draw_all(given.results, images), *draw_trainings(given.results, images)):
+        print(plot)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Results as files: a CSV with a row per configuration, and beside it where and how it was made."""
+"""Results as files: a CSV with a row per configuration, and a JSON of where and how it was made."""
 
 import csv
 import os
@@ -53,8 +53,8 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def make_picture(name: str, text: str) -> str:
-    """Markdown of a picture that lies beside the results, below a table."""
-    return f"\n![{text}](benchmarks/results/{name}.png)\n"
+    """Markdown of a plot for a page of docs/, below a table."""
+    return f"\n![{text}](images/{name}.png)\n"
 
 
 def write_environment(path: Path, seed: int, threads: int | None, options: dict) -> None:

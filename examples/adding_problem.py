@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from transformers import AutoModelForSequenceClassification, HfArgumentParser, PreTrainedModel
 
 from hf_mixers.cli import run_as_script
-from hf_mixers.data import adding_problem
 from hf_mixers.recipes.models import find_family
 from hf_mixers.recipes.options import RunArguments, change_arguments, parse_settings
 from hf_mixers.recipes.path import begin_run
 from hf_mixers.recipes.synthetic import SyntheticOptions, make_rows, train_synthetic
 from hf_mixers.recipes.targets import Amount
+from hf_mixers.tasks import adding_problem
 
 
 @dataclass
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    begin_run(training)
+    begin_run(training, smoke=options.smoke)
     if options.smoke:
         training = change_arguments(training, num_train_epochs=1)
     task = {"base_length": options.base_length, "longest": options.longest}

@@ -13,7 +13,7 @@ from transformers import HfArgumentParser, pipeline
 
 import hf_mixers  # noqa: F401  (registers the Auto classes)
 from hf_mixers.data import filter_letters, load_sequences
-from hf_mixers.recipes.options import RecordOptions
+from hf_mixers.recipes.labelled_dna import RecordOptions
 from hf_mixers.reporting.files import write_table
 
 

@@ -90,10 +90,10 @@ def main(arguments: list[str] | None = None) -> dict:
     sections = (TableModelOptions, DataOptions, SplitOptions, RowEvaluationOptions, Arguments)
     *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
     model_options, data, split, evaluation = options
-    begin_run(training)
+    begin_run(training, smoke=evaluation.smoke)
     table, name = load_rows(data, split.split_column)
     is_classes = isinstance(table.features["label"], ClassLabel)
-    parts = make_parts(table, split)
+    parts = make_parts(table, split, required=evaluation.report_on)
     if split.split_column:
         parts = parts.remove_columns(split.split_column)
     if evaluation.smoke:

@@ -89,8 +89,8 @@ def main(arguments: list[str] | None = None) -> dict:
     sections = (SeriesModelOptions, DataOptions, SplitOptions, RowEvaluationOptions, Arguments)
     *options, training = HfArgumentParser(sections).parse_args_into_dataclasses(arguments)
     model_options, data, split, evaluation = options
-    begin_run(training)
-    parts = make_parts(load_parts(data), split)
+    begin_run(training, smoke=evaluation.smoke)
+    parts = make_parts(load_parts(data), split, required=evaluation.report_on)
     if evaluation.smoke:
         parts, training = shrink(parts), change_arguments(training, num_train_epochs=1)
     target = Classes(parts["train"].features["label"].names)

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 
 from transformers import (
     AutoConfig,
+    AutoImageProcessor,
+    AutoModel,
     AutoModelForCausalLM,
+    AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.utils import is_vision_available
 
+from ._compat import auto_classes_of, make_model
 from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
@@ -76,7 +81,32 @@ def register_family(family: Family) -> Family:
     # a folder names its tokenizer's class; the last one here is for folders that do not
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
+    if AutoModelForImageClassification in family.models and is_vision_available():
+        from .models.image_processing_grey import GreyImageProcessor
+
+        classes = {"pil": GreyImageProcessor}
+        AutoImageProcessor.register(family.config, image_processor_classes=classes, exist_ok=True)
     return family
+
+
+def find_auto_class(model: PreTrainedModel) -> type | None:
+    """The Auto class that loads a model, of this package or of transformers; None without one.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    >>> find_auto_class(BertForMaskedLM(config)).__name__
+    'AutoModelForMaskedLM'
+    """
+    family = FAMILIES.get(model.config.model_type)
+    models = {} if family is None else family.models
+    found = [auto for auto, kind in models.items() if type(model) is kind]
+    others = list(auto_classes_of(model))
+    # a bare model has others besides; one with a head has its own and that of pre-training
+    if AutoModel in others:
+        return AutoModel
+    return next(
+        iter([*found, *sorted(others, key=lambda auto: auto is AutoModelForPreTraining)]), None
+    )
 
 
 class AutoModelForSequencePairClassification:
@@ -84,7 +114,7 @@ class AutoModelForSequencePairClassification:
 
     @staticmethod
     def from_config(config: PreTrainedConfig, **kwargs) -> PreTrainedModel:
-        return _pair_class(config)._from_config(config, **kwargs)
+        return make_model(_pair_class(config), config, **kwargs)
 
     @staticmethod
     def from_pretrained(name_or_path: str, *args, **kwargs) -> PreTrainedModel:

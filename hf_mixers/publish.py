@@ -9,25 +9,37 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import HfApi, ModelCard
+from huggingface_hub import CommitInfo, HfApi, ModelCard
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from .auto import FAMILIES, Family
 from .models.tokenization_table import TableTokenizer
+from .privacy import find_private, strip_private, strip_text
 
 # names and endings of what a run writes for readers; predictions name rows of the user's data, and
 # training_args.bin holds tokens, so they are not among them
 PUBLISHED = (
     *("config.json", "generation_config.json", "model.safetensors", "model-*-of-*.safetensors"),
-    *("model.safetensors.index.json", "tokenizer_config.json", "tokenizer.json", "vocab.json"),
+    *("model.safetensors.index.json", "adapter_config.json", "adapter_model.safetensors"),
+    *("tokenizer_config.json", "tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"),
     *("special_tokens_map.json", "added_tokens.json", "preprocessor_config.json"),
     *("preparation.json", "README.md", "metrics.json"),
     *("history.png", "by_length.png", "confusion.png", "scatter.png", "embedding.png"),
 )
+# what a checkpoint of the Trainer has besides, for those who go on with a training
+RESUMED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
+# one of them makes a folder that of a model
+_CONFIGS = ("config.json", "adapter_config.json")
+# accounts of a run, in which every path becomes a base name
+_ACCOUNTS = ("metrics.json", "trainer_state.json")
+# settings, which stay what they are but for the place that a model was loaded from
+_WITH_ORIGIN = ("config.json", "adapter_config.json", "tokenizer_config.json")
+_ORIGIN = "name_or_path"
 
 
 @dataclass(frozen=True)
@@ -38,26 +50,58 @@ class ChosenFiles:
     left_out: list[Path]
 
 
-def choose_files(folder: str | Path) -> ChosenFiles:
+def choose_files(folder: str | Path, names: Iterable[str] = PUBLISHED) -> ChosenFiles:
     """What of a folder is published: model, tokenizer, card, results and plots, by name.
 
-    An unfinished or smoke run is refused.
+    A folder without a model or with a smoke run is refused; links and sub-folders are left out.
     """
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
+    if not any((folder / name).is_file() for name in _CONFIGS):
         raise ValueError(f"{folder} holds no model: there is no config.json.")
     metrics = folder / "metrics.json"
     if metrics.is_file() and json.loads(metrics.read_text(encoding="utf-8")).get("smoke"):
         raise ValueError(f"{folder} is a smoke run, which is not published.")
-    entries = sorted(folder.iterdir())
+    patterns, entries = tuple(names), sorted(folder.iterdir())
     published = [
         path
         for path in entries
         if path.is_file()
         and not path.is_symlink()
-        and any(path.match(pattern) for pattern in PUBLISHED)
+        and any(path.match(pattern) for pattern in patterns)
     ]
     return ChosenFiles(published, [path for path in entries if path not in published])
+
+
+def stage_files(folder: str | Path, place: str | Path, names: Iterable[str] = PUBLISHED) -> None:
+    """Copy what is published of a folder to an empty one, without tokens and paths of the machine.
+
+    A file that holds a token or the home folder nevertheless is an error.
+    """
+    for path in choose_files(folder, names).published:
+        copy = Path(place) / path.name
+        if path.name in _ACCOUNTS:
+            _write_json(copy, strip_private(json.loads(path.read_text(encoding="utf-8"))))
+        elif path.name in _WITH_ORIGIN:
+            _write_json(copy, _strip_origin(json.loads(path.read_text(encoding="utf-8"))))
+        elif path.suffix == ".md":
+            copy.write_text(_strip_lines(path.read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            shutil.copyfile(path, copy)
+        # weights are numbers, and gigabytes of them
+        found = None if path.suffix in (".safetensors", ".pt") else find_private(copy.read_bytes())
+        if found is not None:
+            raise ValueError(f"{path.name} holds {found} and is not published.")
+
+
+def _strip_origin(content: dict) -> dict:
+    return {
+        name: strip_private(value) if name.endswith(_ORIGIN) else value
+        for name, value in content.items()
+    }
+
+
+def _strip_lines(text: str) -> str:
+    return "\n".join(strip_text(line) for line in text.split("\n"))
 
 
 def publish_folder(
@@ -75,17 +119,21 @@ def publish_folder(
 
     Args:
         with_code: Add the source files that the model needs.
-        licence: What the card says about the licence, where it says nothing.
+        licence: What the card says about the licence from now on.
     """
-    files = choose_files(folder).published
     with tempfile.TemporaryDirectory() as place:
-        for path in files:
-            shutil.copy(path, place)
+        stage_files(folder, place)
         if with_code:
             _add_code(Path(place))
         if licence is not None:
             _set_licence(Path(place) / "README.md", licence)
-        return _push(place, repo_id, private, revision, commit_message, token)
+        return _push(place, repo_id, private, revision, commit_message, token).commit_url
+
+
+def find_licence(folder: str | Path) -> str | None:
+    """What the card of a folder says about the licence."""
+    path = Path(folder) / "README.md"
+    return ModelCard.load(path).data.license if path.is_file() else None
 
 
 def _set_licence(path: Path, licence: str) -> None:
@@ -148,7 +196,7 @@ def push_with_code(
     """Push what `save_with_code` saves to a Hub repository, in one commit, and return its URL."""
     with tempfile.TemporaryDirectory() as folder:
         save_with_code(folder, model, tokenizer, card)
-        return _push(folder, repo_id, private, revision, commit_message, token)
+        return _push(folder, repo_id, private, revision, commit_message, token).commit_url
 
 
 def _push(
@@ -158,16 +206,15 @@ def _push(
     revision: str | None,
     commit_message: str,
     token: str | None,
-) -> str:
+) -> CommitInfo:
     """Upload a folder of nothing but what is to be published."""
     api = HfApi(token=token)
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
-    commit = api.upload_folder(
+    return api.upload_folder(
         repo_id=repo_id, folder_path=folder, revision=revision, commit_message=commit_message
     )
-    return commit.commit_url
 
 
 def _family_of(model: PreTrainedModel) -> Family:
@@ -194,7 +241,11 @@ def _reference(target: type) -> str:
 def _set_auto_map(path: Path, auto_map: dict) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     content["auto_map"] = auto_map
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    _write_json(path, dict(sorted(content.items())))
+
+
+def _write_json(path: Path, content: dict) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8")
 
 

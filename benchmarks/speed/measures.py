@@ -11,7 +11,7 @@ Tables = dict[str, list[Row]]
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure beside what it must reach and what it should."""
+    """A figure with the goal that it must reach and the one that it should reach."""
 
     name: str
     must: str
@@ -70,7 +70,8 @@ def _blocks(rows: list[Row]) -> list[Measure]:
 
     return [
         _measure(
-            f"block, forward, {length:,} tokens, {memory} memory: time / its two products alone",
+            f"block, forward, {length:,} tokens, {memory} memory: time relative to its two matrix"
+            " products",
             "≤ 1.6",
             "1.3",
             lambda memory=memory: ratio(memory),
@@ -81,7 +82,7 @@ def _blocks(rows: list[Row]) -> list[Measure]:
 
 def _peers(rows: list[Row]) -> list[Measure]:
     lengths = sorted({row["length"] for row in rows})
-    # the goals beside peers are for 16k tokens, those beside the plain twin for the most
+    # goals relative to peers are for 16k tokens, those relative to the plain twin for the longest
     middle = max((one for one in lengths if one <= 16_384), default=lengths[0])
 
     def compare(column: str, mode: str, length: int, upper: str, lower: str) -> float:
@@ -95,7 +96,7 @@ def _peers(rows: list[Row]) -> list[Measure]:
         ("training", "training step", middle, "fnet", "FNet", "> 1x", "2x"),
     ):
         case = ("median_s", mode, length, other, "chordmixer")
-        name = f"{text}, {length:,} tokens: speed / {title}"
+        name = f"{text}, {length:,} tokens: speed relative to {title}"
         made.append(_measure(name, must, aim, lambda case=case: f"{compare(*case):.2f}x"))
     return made
 
@@ -109,7 +110,8 @@ def _memory(rows: list[Row]) -> list[Measure]:
         title = "default" if name == "chordmixer" else name
         made.append(
             _measure(
-                f"training step, {_longest(task):,} tokens: peak memory, {title} / all stored",
+                f"training step, {_longest(task):,} tokens: peak memory, {title} relative to all"
+                " stored",
                 must,
                 aim,
                 lambda name=name: f"{_ratio(task, 'peak_mib', {'network': name}, stored):.2f}",
@@ -127,7 +129,7 @@ def _memory(rows: list[Row]) -> list[Measure]:
             unit = "x" if flip else ""
             made.append(
                 _measure(
-                    f"training step, {_longest(task):,} tokens, {title}: {what} / plain",
+                    f"training step, {_longest(task):,} tokens, {title}: {what} relative to plain",
                     must,
                     aim,
                     lambda case=case, unit=unit: f"{_ratio(*case):.2f}{unit}",
@@ -170,10 +172,11 @@ def _mixed(rows: list[Row]) -> list[Measure]:
         return f"{_ratio(rows, 'median_s', *pair):.2f}x"
 
     longest = max(row["longest"] for row in rows)
-    name = f"training step, {longest:,} tokens, default, measured with the batches: speed / plain"
+    name = f"training step, {longest:,} tokens, default, in the run of the mixed batches: speed"
+    name += " relative to plain"
     return [_measure(name, "≥ 1.5x", "2x", speed_of_one)] + [
         _measure(
-            f"{text}, a batch of {described}: time / ideal",
+            f"{text}, a batch of {described}: time relative to ideal",
             "≤ 1.3",
             "1.1",
             lambda batch=batch, mode=mode: over_ideal(batch, mode),
@@ -217,7 +220,7 @@ def _scaling(rows: list[Row]) -> list[Measure]:
 
     return [
         _measure(
-            f"{mode}, growth from {start:,} to {end:,} tokens / that of N log N",
+            f"{mode}, growth from {start:,} to {end:,} tokens relative to N log N",
             "≤ 1.2",
             "1.05",
             lambda mode=mode: growth(mode),
@@ -232,15 +235,19 @@ def _throughput(rows: list[Row]) -> list[Measure]:
 
     return [
         _measure(
-            f"training on genes: real tokens per second / those of {text}",
+            f"training on genes: real tokens per second relative to {text}",
             must,
             "",
             lambda other=other: f"{rate('chordmixer', 'flat') / rate(*other):.1f}x",
         )
         for other, text, must in (
             (("plain", "padded"), "plain, padded to the longest gene", "≥ 5x"),
-            (("plain", "padded to the batch"), "plain, padded to the longest of a batch", ""),
-            (("chordmixer", "padded"), "ours, padded to the longest gene", ""),
+            (
+                ("plain", "padded to the batch"),
+                "plain, padded to the longest gene of the batch",
+                "",
+            ),
+            (("chordmixer", "padded"), "ChordMixer, padded to the longest gene", ""),
         )
     ]
 
@@ -257,7 +264,7 @@ def _links(rows: list[Row]) -> list[Measure]:
         ):
             made.append(
                 _measure(
-                    f"{head}: {what} / {title}",
+                    f"{head}: {what} relative to {title}",
                     must,
                     "",
                     lambda case=case, unit=unit: f"{_short(_ratio(*case))}{unit}",
@@ -268,13 +275,13 @@ def _links(rows: list[Row]) -> list[Measure]:
 
 def _heads(rows: list[Row]) -> list[Measure]:
     made = []
-    for dropout, kind in ((0.0, "scores never held"), (0.1, "dropout, scores held")):
+    for dropout, kind in ((0.0, "scores not stored"), (0.1, "dropout, scores stored")):
         pair = [{"network": name, "dropout": dropout} for name in ("mrsformer", "one scale")]
         for column, what in (("median_s", "time"), ("peak_mib", "peak memory")):
             made.append(
                 _measure(
                     f"heads of a MrsFormer, {_longest(rows):,} tokens, forward and backward, "
-                    f"{kind}: {what} / heads of one scale",
+                    f"{kind}: {what} relative to heads of one scale",
                     "≤ 0.6",
                     "0.33",
                     lambda case=(rows, column, *pair): f"{_ratio(*case):.2f}",
@@ -290,7 +297,7 @@ def _tokenizers(rows: list[Row]) -> list[Measure]:
         ours = {**shape, "tokenizer": "DnaTokenizer"}
         for other, title in (("numpy table", "a numpy table"), ("tokenizers", "tokenizers")):
             case = (rows, "median_s", {**shape, "tokenizer": other}, ours)
-            name = f"DnaTokenizer, {count:,} x {letters:,} bases: speed / {title}"
+            name = f"DnaTokenizer, {count:,} x {letters:,} bases: speed relative to {title}"
             made.append(_measure(name, "", "", lambda case=case: f"{_short(_ratio(*case))}x"))
     return made
 

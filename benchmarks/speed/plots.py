@@ -1,4 +1,4 @@
-"""Pictures of the measurements, drawn from their CSV files alone."""
+"""Plots of the measurements, drawn from their CSV files alone."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +16,11 @@ _PANELS = (
 )
 
 
-def draw_all(folder: Path) -> list[Path]:
-    """A picture for each table of a folder that has one, beside it."""
+def draw_all(folder: Path, images: Path) -> list[Path]:
+    """A plot for each table of a folder that has one, in the folder `images`."""
     tables = read_tables(folder)
     return [
-        draw(tables[command], folder / f"{command}.png")
+        draw(tables[command], images / f"{command}.png")
         for command, draw in DRAWERS.items()
         if find_rows(tables.get(command, []), status="ok")
     ]

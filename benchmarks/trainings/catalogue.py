@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from .arena import ARENA
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -333,3 +335,6 @@ EXPERIMENTS["genus45_frozen_microbes"] = Experiment(
         *("--split_column", "split_species", "--bf16", "true"),
     ),
 )
+
+# tasks of the Long Range Arena, shortened
+EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

@@ -1,4 +1,4 @@
-"""Pictures of recorded trainings, drawn from their JSON files alone."""
+"""Plots of recorded trainings, drawn from their JSON files alone."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ from hf_mixers.reporting.plots import line_look, new_figure, plot_by_length, sav
 from .tables import ADDING, BY_LENGTH, CLASSIFIERS, Record, read_records
 
 
-def draw_trainings(folder: Path) -> list[Path]:
-    """Pictures of what is recorded in a folder, beside the records."""
+def draw_trainings(folder: Path, images: Path) -> list[Path]:
+    """Plots of what is recorded in a folder, in the folder `images`."""
     records = read_records(folder)
-    pictures = [
+    plots = [
         plot_by_length(
             records[name]["test"],
-            folder / f"{name}.png",
+            images / f"{name}.png",
             metric,
             title=f"{CLASSIFIERS[name]}, test part",
         )
@@ -21,8 +21,8 @@ def draw_trainings(folder: Path) -> list[Path]:
         if name in records
     ]
     if runs := {title: records[name] for name, title in ADDING.items() if name in records}:
-        pictures.append(draw_adding(runs, folder / "adding.png"))
-    return pictures
+        plots.append(draw_adding(runs, images / "adding.png"))
+    return plots
 
 
 def draw_adding(runs: dict[str, Record], path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Tables of the README about recorded trainings, made from their JSON files."""
+"""Tables about recorded trainings, made from their JSON files."""
 
 import json
 from pathlib import Path
@@ -12,46 +12,46 @@ Record = dict
 
 # experiments of one table: what a row is called
 CLASSIFIERS = {
-    "genes_random": "two genera, genes drawn at random",
-    "genes_paramixer": "two genera, genes drawn at random; a Paramixer, learning rate 2e-3",
-    "genes_paramixer_narrow_slow": "the same, published width, learning rate 3e-4",
-    "genes_species": "two genera, no species in two parts",
-    "genes_pretrained_random": "two genera, genes drawn at random; pre-trained on genomes",
-    "genes_pretrained_species": "two genera, no species in two parts; pre-trained on genomes",
-    "genus12_random": "twelve genera, genes drawn at random",
-    "genus12_species": "twelve genera, no species in two parts",
-    "genus12_pretrained_random": "twelve genera, genes drawn at random; pre-trained on genomes",
-    "genus12_pretrained_species": "twelve genera, no species in two parts; pre-trained on genomes",
+    "genes_random": "two genera, random split",
+    "genes_paramixer": "two genera, random split; a Paramixer, learning rate 2e-3",
+    "genes_paramixer_narrow_slow": "two genera, random split; a narrow Paramixer at 3e-4",
+    "genes_species": "two genera, split by species",
+    "genes_pretrained_random": "two genera, random split; pre-trained on genomes",
+    "genes_pretrained_species": "two genera, split by species; pre-trained on genomes",
+    "genus12_random": "twelve genera, random split",
+    "genus12_species": "twelve genera, split by species",
+    "genus12_pretrained_random": "twelve genera, random split; pre-trained on genomes",
+    "genus12_pretrained_species": "twelve genera, split by species; pre-trained on genomes",
     "contigs5": "contigs of five species, 100 to 518,565 bases",
-    "contigs5_rounds": "contigs of five species, cut in three ways, 10% of the bases hidden",
+    "contigs5_rounds": "contigs of five species, three passes with new cuts, 10% masked",
 }
-# judged by balanced accuracy
+# evaluated by balanced accuracy
 UNBALANCED = ("contigs5", "contigs5_rounds")
 # what a reader must know of a row
 REMARKS = {
-    "genus12_pretrained_species": "two of the twelve genera are in the genomes, without labels",
-    "contigs5": "contigs are cut into pieces for training and judged whole, by balanced accuracy",
+    "genus12_pretrained_species": "two of the twelve genera are in the pre-training data",
+    "contigs5": "contigs are cut for training and evaluated whole, by balanced accuracy",
 }
-# of these there are pictures by percentile of length: metric
+# plotted by percentile of length: metric
 BY_LENGTH = {"genes_pretrained_species": "accuracy", "contigs5": "balanced_accuracy"}
 # compared on the validation part of genes of new species
 CHOICES = {
     "genes_species": "the model of the first table",
-    "choice_token_dropout": "alternating rotation, 15% of the bases hidden",
+    "choice_token_dropout": "alternating rotation, 15% of the bases masked",
 }
 ROTATIONS = ("forward", "alternating")
 ADDING = {
-    "adding_200_large_steps": "200, 16,384 tokens a step",
-    "adding_200": "200, 4,096 tokens a step",
-    "adding_200_longer": "200, two more epochs, new sequences",
-    "adding_1000": "1,000, on from 200",
+    "adding_200_large_steps": "200, 16,384 tokens per step",
+    "adding_200": "200, 4,096 tokens per step",
+    "adding_200_longer": "200, two more epochs with new sequences",
+    "adding_1000": "1,000, starting from the model for 200",
 }
-# tasks of the Paramixer paper, with the metric that counts right answers
+# tasks of the Paramixer paper, with the metric that counts correct answers
 FIXED_LENGTH = {"adding": "within_tolerance", "temporal_order": "accuracy"}
 ORDERS = ("rotate_mix", "mix_rotate")
 NORMS = ("none", "layer", "batch", "group")
 FEW = {"few_pretrained": "pre-trained on genomes", "few_scratch": "from scratch"}
-# heads on the vowels, and their accuracy in table 8 of the supplement
+# attention types on the vowels, and their accuracy in table 8 of the supplement
 VOWELS = {
     "plain_softmax": ("softmax, one scale", ""),
     "mrs_softmax": ("softmax", ""),
@@ -62,7 +62,7 @@ VOWELS = {
     "mrs_fmm": ("FMM", "99.64"),
     "mrs_luna": ("Luna", "99.46"),
 }
-# what heads of several scales cost in quality: title and metric of a task
+# tasks where heads of several scales are compared with heads of one scale: title and metric
 TWINS = {
     "california": ("California housing, root mean squared error", "rmse"),
     "adult": ("Adult, accuracy", "accuracy"),
@@ -77,7 +77,7 @@ def read_records(folder: Path) -> dict[str, Record]:
 
 
 def make_trainings_section(folder: Path) -> str:
-    """What the README says about the trainings that are recorded in a folder."""
+    """All tables about the trainings that are recorded in a folder."""
     records = read_records(folder)
     makers = (
         *(_classifiers, _few_labels, _language_models, _adding, _fixed_length, _vowels, _twins),
@@ -98,10 +98,10 @@ def _classifiers(records: dict[str, Record]) -> str | None:
         rows.append([title, _effort(record), *scores])
     header = ["classification, test part: accuracy, ROC-AUC", "training", "model"]
     header += ["k-mer regression", "small CNN"]
-    note = "95% bootstrap intervals in the files"
+    note = "95% bootstrap intervals are in the files"
     note += "".join(f"; {text}" for name, text in REMARKS.items() if name in records) + ".\n"
-    pictures = (make_picture(name, CLASSIFIERS[name]) for name in BY_LENGTH if name in records)
-    note += "".join(pictures)
+    plots = (make_picture(name, CLASSIFIERS[name]) for name in BY_LENGTH if name in records)
+    note += "".join(plots)
     return f"{make_table(header, rows)}\n{note}" if rows else None
 
 
@@ -110,10 +110,12 @@ def _few_labels(records: dict[str, Record]) -> str | None:
     for name, title in FEW.items():
         if record := records.get(name):
             runs = record["runs"]
-            rows.append([title, str(len(runs)), *(_spread(runs, "model", m) for m in _SCORES)])
+            rows.append([title, str(len(runs)), *(spread_of(runs, "model", m) for m in _SCORES)])
     if not rows:
         return None
-    rows.append(["k-mer regression", str(len(runs)), *(_spread(runs, "kmer", m) for m in _SCORES)])
+    rows.append(
+        ["k-mer regression", str(len(runs)), *(spread_of(runs, "kmer", m) for m in _SCORES)]
+    )
     header = ["two genera with 5% of the labels, test part", "seeds", "accuracy", "ROC-AUC"]
     return make_table(header, rows)
 
@@ -121,7 +123,7 @@ def _few_labels(records: dict[str, Record]) -> str | None:
 def _language_models(records: dict[str, Record]) -> str | None:
     if (record := records.get("mlm_genomes")) is None:
         return None
-    header = ["masked bases of a genome held out", "accuracy", "perplexity"]
+    header = ["masked bases of a held-out genome", "accuracy", "perplexity"]
     rows = [
         _guesses(name.replace("model", "ChordMixer"), one) for name, one in record["test"].items()
     ]
@@ -149,11 +151,11 @@ def _fixed_length(records: dict[str, Record]) -> str | None:
         told = positions[record["config"]["position_embedding_type"]]
         rows.append([_task(record).replace("_", " "), length, told, _effort(record), *scores])
     header = ["Paramixer, sequences of one length", "length", "positions", "training"]
-    return make_table([*header, "right", "blind guess"], rows) if rows else None
+    return make_table([*header, "correct", "constant guess"], rows) if rows else None
 
 
 def _task(record: Record) -> str:
-    """What a run of `fixed_length_tasks.py` was to learn."""
+    """The task of a run of `fixed_length_tasks.py`."""
     return record["arguments"][record["arguments"].index("--task") + 1]
 
 
@@ -166,7 +168,7 @@ def _vowels(records: dict[str, Record]) -> str | None:
         rows.append([title, str(len(runs)), _percents(runs, "model"), published])
     for runs in found.values():
         rows += [[name, str(len(runs)), _percents(runs, name), ""] for name in _baselines(runs)]
-    header = ["JapaneseVowels, heads of a MrsFormer", "seeds", "accuracy in %"]
+    header = ["JapaneseVowels, attention of a MrsFormer", "seeds", "accuracy in %"]
     header += ["supplement, table 8"]
     return make_table(header, rows) if rows else None
 
@@ -176,17 +178,17 @@ def _twins(records: dict[str, Record]) -> str | None:
     for task, (title, metric) in TWINS.items():
         mrs, plain = (records.get(f"{task}_{kind}") for kind in ("mrs", "plain"))
         if mrs and plain:
-            both = [_spread(record["runs"], "model", metric) for record in (mrs, plain)]
+            both = [spread_of(record["runs"], "model", metric) for record in (mrs, plain)]
             others = [
-                f"{_spread(mrs['runs'], one, metric)} ({one})" for one in _baselines(mrs["runs"])
+                f"{spread_of(mrs['runs'], one, metric)} ({one})" for one in _baselines(mrs["runs"])
             ]
             rows.append([title, str(len(mrs["runs"])), *both, ", ".join(others)])
-    header = ["heads of a MrsFormer, test part", "seeds", "several scales", "one scale", "baseline"]
+    header = ["MrsFormer, test part", "seeds", "several scales", "one scale", "baseline"]
     return make_table(header, rows) if rows else None
 
 
 def _baselines(runs: list[Record]) -> list[str]:
-    """What stands beside the model."""
+    """Names of the baselines of a run."""
     return [name for name in runs[0]["test"] if name != "model"]
 
 
@@ -206,7 +208,7 @@ def _rotations(records: dict[str, Record]) -> str | None:
     rows = [
         _guesses(f"`{kind}`", record["test"]["model"]) for kind, record in found.items() if record
     ]
-    header = ["rotation, masked bases of another genome, one epoch", "accuracy", "perplexity"]
+    header = ["rotation, masked bases of a held-out genome, one epoch", "accuracy", "perplexity"]
     return make_table(header, rows) if rows else None
 
 
@@ -217,7 +219,7 @@ def _choices(records: dict[str, Record]) -> str | None:
             seen = [entry for entry in records[name]["history"] if "eval_roc_auc" in entry]
             best = max(seen, key=lambda entry: entry["eval_balanced_accuracy"])
             rows.append([title, *(f"{best[f'eval_{score}']:.3f}" for score in _SCORES)])
-    header = ["two genera, new species, validation part", "accuracy", "ROC-AUC"]
+    header = ["two genera, split by species, validation part", "accuracy", "ROC-AUC"]
     return make_table(header, rows) if len(rows) > 1 else None
 
 
@@ -240,8 +242,8 @@ def _percent(report: Record, metric: str = "within_tolerance") -> str:
     return f"{100 * report['overall'][metric]['value']:.2f}%"
 
 
-def _spread(runs: list[Record], who: str, metric: str) -> str:
-    """Mean and deviation over seeds."""
+def spread_of(runs: list[Record], who: str, metric: str) -> str:
+    """Mean and standard deviation over seeds."""
     values = [run["test"][who]["overall"][metric]["value"] for run in runs]
     return f"{mean(values):.3f} ± {stdev(values):.3f}"
 

@@ -9,6 +9,7 @@ from transformers import TrainingArguments
 
 from ..auto import FAMILIES
 from ..recipes.configuration import Configuration, save_run
+from ..recipes.path import take_folder
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Files, folders or globs.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.")]
@@ -20,6 +21,9 @@ LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate.")]
 Tokens = Annotated[int | None, typer.Option(help="Most tokens in a training step.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the run, not of the split.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Delete an earlier run in the output folder.")
+]
 Smoke = Annotated[bool, typer.Option("--smoke", help="A run of seconds, to see that it works.")]
 Config = Annotated[
     Path | None, typer.Option(help="YAML of settings, such as the run.yaml of an earlier run.")
@@ -56,6 +60,8 @@ def resolve(
     if resume:
         configuration.put("training.resume_from_checkpoint", "true")
     options, arguments = configuration.build()
+    # before anything is written there
+    take_folder(arguments)
     save_run(output / "run.yaml", options, arguments)
     return options, arguments
 

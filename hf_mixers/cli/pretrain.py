@@ -27,6 +27,7 @@ def command(
     tokens: common.Tokens = None,
     seed: common.Seed = None,
     resume: common.Resume = False,
+    overwrite: common.Overwrite = False,
     smoke: common.Smoke = False,
     config: common.Config = None,
     pairs: common.Set = None,
@@ -47,6 +48,7 @@ def command(
         "training.learning_rate": learning_rate,
         "training.train_token_budget": tokens,
         "training.seed": seed,
+        "training.overwrite": overwrite or None,
     }
     configuration = Configuration(PretrainOptions, PretrainArguments)
     pretrain(

@@ -25,7 +25,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before uploading.")] = False,
 ) -> None:
     """Upload a model, its card and its results to the Hub; nothing else of the folder."""
-    from ..publish import choose_files, publish_folder
+    from ..publish import choose_files, find_licence, publish_folder
 
     files = choose_files(folder)
     typer.echo(f"Files of {folder} for {repository}:")
@@ -36,6 +36,8 @@ def command(
     if dry_run:
         return
     if not yes:
+        if licence is None and find_licence(folder) is None:
+            licence = typer.prompt("Licence, such as apache-2.0 (empty: none)", "").strip() or None
         typer.confirm("Upload these files?", abort=True)
     url = publish_folder(
         folder,

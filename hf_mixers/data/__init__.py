@@ -20,7 +20,6 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
-from .synthetic import adding_problem, fixed_adding_problem, temporal_order
 from .windows import GenomeWindows
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "StrandCollator",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
-    "adding_problem",
     "balanced_class_weights",
     "cut_sequences",
     "describe_classes",
@@ -41,7 +39,6 @@ __all__ = [
     "filter_letters",
     "find_identical",
     "fix_lengths",
-    "fixed_adding_problem",
     "format_classes",
     "load_embedded",
     "load_embedded_series",
@@ -53,7 +50,6 @@ __all__ = [
     "split_by_group",
     "split_stratified",
     "subset_stratified",
-    "temporal_order",
     "tokenize_sequences",
 ]
 
@@ -72,5 +68,6 @@ __getattr__ = moved_names(
             "make_image_parts",
             "make_series_parts",
         ],
+        "hf_mixers.tasks": ["adding_problem", "fixed_adding_problem", "temporal_order"],
     },
 )

@@ -35,7 +35,7 @@ class SequenceCollator:
         batch: dict[str, Any] = {}
         # first, because transformers reads the number of examples from the first tensor
         if "labels" in names and not self.token_labels:
-            batch["labels"] = _stack([example["labels"] for example in examples])
+            batch["labels"] = _stack("labels", [example["labels"] for example in examples])
         for suffix in ("", "_2"):
             present = [name for name in _CONTENTS if f"{name}{suffix}" in names]
             for name in present:
@@ -49,7 +49,7 @@ class SequenceCollator:
         dropped = {"labels", "attention_mask", "attention_mask_2", "length", "id"}
         for name in names:
             if name not in used | dropped:
-                batch[name] = _stack([example[name] for example in examples])
+                batch[name] = _stack(name, [example[name] for example in examples])
         return batch
 
     def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
@@ -222,8 +222,14 @@ def _tensor(value: Any) -> Tensor:
     return torch.as_tensor(array.astype(kind))
 
 
-def _stack(values: list[Any]) -> Tensor:
-    return torch.stack([_tensor(value) for value in values])
+def _stack(name: str, values: list[Any]) -> Tensor:
+    tensors = [_tensor(value) for value in values]
+    shapes = {tuple(tensor.shape): None for tensor in tensors}
+    if len(shapes) > 1:
+        first, second, *_ = shapes
+        hint = ": token_labels=True is for one per token." if name == "labels" else "."
+        raise ValueError(f"{name} of a batch must have one shape, got {first} and {second}{hint}")
+    return torch.stack(tensors)
 
 
 def _check_token_labels(values: list[Tensor], examples: Sequence[Example]) -> None:

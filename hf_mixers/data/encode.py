@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, DatasetDict, Features, IterableDataset, LargeList, Value
+from datasets import Dataset, DatasetDict, Features, IterableDataset, LargeList, List, Value
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -33,7 +33,8 @@ def tokenize_sequences(
     Args:
         dataset: Data set, or the parts of one, with a column of text.
         column: Column with the text.
-        label_column: Column with whole numbers (classes) or floats (values to predict).
+        label_column: Column with whole numbers (classes), floats (values to predict), or lists of
+            as many numbers for every example (several labels, or several values).
         max_length: Most tokens of an example, such as the model's `max_position_embeddings`.
         too_long: What becomes of longer examples: `error`, or `drop`, which reports how many.
             Nothing is ever cut.
@@ -131,6 +132,7 @@ class _Encoder:
     def __init__(self, tokenizer, column, label_column, max_length, drops, features):
         self.tokenizer, self.column, self.label_column = tokenizer, column, label_column
         self.max_length, self.drops, self.features = max_length, drops, features
+        self.width = None  # of labels that are lists
 
     def __call__(self, table: pa.Table) -> pa.Table:
         texts = table[self.column].to_pylist()
@@ -138,6 +140,9 @@ class _Encoder:
             if not text:
                 raise ValueError(f"{_name_row(table, row)} has no sequence: length 1 is the least.")
         ids = self._encode(texts)
+        for row, one in enumerate(ids):
+            if len(one) == 0:
+                raise ValueError(f"{_name_row(table, row)} has only white space as its sequence.")
         rows = [row for row, one in enumerate(ids) if self._fits(table, row, len(one))]
         ids = [ids[row] for row in rows]
         lengths = np.array([len(one) for one in ids], dtype=np.int64)
@@ -154,10 +159,24 @@ class _Encoder:
             if labels.null_count:
                 row = labels.to_pylist().index(None)
                 raise ValueError(f"{_name_row(kept, row)} has no label.")
+            if isinstance(self.features["labels"], List):
+                self._check_vectors(kept, labels)
             columns["labels"] = labels
         if "id" in self.features:
             columns["id"] = kept["id"]
         return pa.table(columns).cast(self.features.arrow_schema)
+
+    def _check_vectors(self, table: pa.Table, labels: pa.ChunkedArray) -> None:
+        """Refuse lists of labels of different lengths, or with gaps."""
+        for row, vector in enumerate(labels.to_pylist()):
+            self.width = len(vector) if self.width is None else self.width
+            if len(vector) != self.width or not vector:
+                raise ValueError(
+                    f"{_name_row(table, row)} has {len(vector)} labels and others {self.width}: as"
+                    " many for every example, at least one, are accepted."
+                )
+            if None in vector:
+                raise ValueError(f"{_name_row(table, row)} has no label at {vector.index(None)}.")
 
     def _encode(self, texts: list[str]) -> list:
         # only our own tokenizers give arrays for texts of different lengths
@@ -189,9 +208,15 @@ def _choose_label_type(feature, label_column: str):
         return Value("int64")
     if kind in ("float16", "float32", "float64"):
         return Value("float32")
+    if isinstance(feature, (List, LargeList)) and not isinstance(
+        feature.feature, (List, LargeList)
+    ):
+        _choose_label_type(feature.feature, label_column)
+        # several labels are shares or numbers, never classes
+        return List(Value("float32"))
     raise ValueError(
         f"The column {label_column!r} holds {feature}: classes as ClassLabel or whole numbers, or"
-        " floats to predict, are accepted."
+        " floats to predict, or lists of them, are accepted."
     )
 
 

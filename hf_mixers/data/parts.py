@@ -73,16 +73,20 @@ def make_parts(
     data: Dataset | DatasetDict,
     options: SplitOptions | None = None,
     label_column: str | None = "label",
+    *,
+    required: str = "train",
 ) -> DatasetDict:
     """Parts `train`, `validation` and `test`; those that are missing are drawn from `train`.
 
-    Identical sequences lie in one part: where parts are drawn they are drawn together, and where
-    they are given, training rows whose sequence is in another part are left out and counted. A
-    group lies in one part as well. Rows without a column `sequence` are compared by nothing.
+    Identical sequences lie in one part, and so does a group: where parts are drawn they are drawn
+    together, and where parts are given, rows of `train` whose sequence or group is in `validation`
+    or `test`, and rows of `validation` that share them with `test`, are left out and counted. Rows
+    without a column `sequence` are compared by their groups alone.
 
     Args:
         data: All rows, or the parts that the data come in.
         label_column: Classes to keep in proportion; None looks at sizes only.
+        required: A part that must be there, such as the one that results are reported on.
 
     >>> rows = {"sequence": ["ACGT" * n for n in range(1, 41)], "label": [0, 1] * 20}
     >>> {name: len(part) for name, part in make_parts(Dataset.from_dict(rows)).items()}
@@ -90,49 +94,40 @@ def make_parts(
     """
     options = options or SplitOptions()
     parts = _find_parts(data, options)
-    if "train" not in parts:
-        raise ValueError(f"There are no rows to train on, only for {' and '.join(parts)}.")
-    is_classes = label_column is not None and _has_classes(parts["train"], label_column)
-    identity = _identify(parts, options, label_column if is_classes else None)
-    rows, units, groups = parts["train"], None, None
-    if identity is not None:
-        units = identity.units[: len(rows)]
-    if options.has_groups:
-        names = read_groups(rows, *(getattr(options, name) for name in GROUP_SOURCES))
-        groups = np.unique(np.asarray(names), return_inverse=True)[1]
-    if identity is not None and len(parts) > 1:
-        kept = _leave_out_copies(identity, len(rows))
-        rows, units = rows.select(kept), units[kept]
-        groups = groups if groups is None else groups[kept]
-    labels, pool = label_column if is_classes else None, len(rows)
+    if label_column is not None and not _has_classes(parts["train"], label_column):
+        label_column = None
+    divisions = _divide(parts, options, label_column)
+    for name in ("validation", "train"):
+        if name in parts:
+            _leave_out_shared(parts, divisions, name)
+    pool = len(parts["train"])
     for name in ("test", "validation"):
         fraction = getattr(options, f"{name}_fraction")
-        if name in parts or fraction == 0:
-            continue
-        share = fraction * pool / len(rows)
-        is_drawn = _draw(rows, share, options.split_seed, labels, units, groups)
-        logger.info(f"The data have no {name} part: {is_drawn.sum():,} rows are drawn for it.")
-        parts[name] = rows.select(np.flatnonzero(is_drawn))
-        kept = np.flatnonzero(~is_drawn)
-        rows = rows.select(kept)
-        units, groups = (one if one is None else one[kept] for one in (units, groups))
-    parts["train"] = rows
+        if name not in parts and fraction > 0:
+            _draw_part(parts, divisions, name, fraction * pool, options.split_seed, label_column)
+    if required not in parts:
+        raise ValueError(f"There is no {required} part: there are {' and '.join(parts)}.")
     return DatasetDict({name: parts[name] for name in PARTS if name in parts})
 
 
 def _find_parts(data: Dataset | DatasetDict, options: SplitOptions) -> dict[str, Dataset]:
     if isinstance(data, DatasetDict):
+        unknown = [name for name in data if name not in PARTS]
+        if unknown:
+            raise ValueError(f"Parts are {', '.join(PARTS)}, got {unknown[0]!r}.")
         if options.split_column is not None and set(data) != {"train"}:
             raise ValueError(
                 f"split_column={options.split_column!r} was given for data that come in the parts"
                 f" {', '.join(data)}."
             )
-        if options.split_column is None:
-            return dict(data)
-        data = data["train"]
-    if options.split_column is None:
-        return {"train": data}
-    return dict(split_by_column(data, options.split_column))
+    elif options.split_column is None:
+        data = DatasetDict(train=data)
+    if options.split_column is not None:
+        rows = data["train"] if isinstance(data, DatasetDict) else data
+        data = split_by_column(rows, options.split_column)
+    if "train" not in data:
+        raise ValueError(f"There are no rows to train on, only for {' and '.join(data)}.")
+    return {name: data[name] for name in PARTS if name in data}
 
 
 def _has_classes(dataset: Dataset, column: str) -> bool:
@@ -140,14 +135,33 @@ def _has_classes(dataset: Dataset, column: str) -> bool:
     return kind is not None and "float" not in kind
 
 
+# what rows may share, and by part the number of it for every row
+Divisions = dict[str, dict[str, np.ndarray]]
+
+
+def _divide(
+    parts: dict[str, Dataset], options: SplitOptions, label_column: str | None
+) -> Divisions:
+    """Which rows of all parts have the same sequence, and which are of one group."""
+    found: dict[str, np.ndarray] = {}
+    if all("sequence" in part.column_names for part in parts.values()):
+        found["sequence"] = _identify(parts, options, label_column).units
+    if options.has_groups:
+        source = [getattr(options, name) for name in GROUP_SOURCES]
+        names = [group for part in parts.values() for group in read_groups(part, *source)]
+        found["group"] = np.unique(np.asarray(names), return_inverse=True)[1]
+    ends = np.cumsum([len(part) for part in parts.values()])[:-1]
+    return {
+        what: dict(zip(parts, np.split(numbers, ends), strict=True))
+        for what, numbers in found.items()
+    }
+
+
 def _identify(
     parts: dict[str, Dataset], options: SplitOptions, label_column: str | None
-) -> Identity | None:
-    """The distinct sequences of all parts, the training part first; their copies are reported."""
-    if "sequence" not in parts["train"].column_names:
-        return None
-    ordered = [parts["train"], *(parts[name] for name in PARTS[1:] if name in parts)]
-    rows = concatenate_datasets(ordered) if len(ordered) > 1 else ordered[0]
+) -> Identity:
+    """The distinct sequences of all parts; their copies are reported."""
+    rows = concatenate_datasets(list(parts.values())) if len(parts) > 1 else parts["train"]
     identity = find_identical(rows, match_strands=options.match_strands)
     strands = " or its reverse complement" if options.match_strands else ""
     logger.info(
@@ -159,18 +173,51 @@ def _identify(
     return identity
 
 
-def _leave_out_copies(identity: Identity, num_train: int) -> np.ndarray:
-    """Training rows whose sequence is in no other part; the others are reported."""
-    elsewhere = np.unique(identity.units[num_train:])
-    is_copy = np.isin(identity.units[:num_train], elsewhere)
-    if is_copy.any():
-        logger.warning(
-            f"{is_copy.sum():,} of {num_train:,} training rows are left out: their sequence is in"
-            " another part too."
-        )
-    if is_copy.all():
-        raise ValueError("Every training sequence is in another part too: nothing is left.")
-    return np.flatnonzero(~is_copy)
+def _leave_out_shared(parts: dict[str, Dataset], divisions: Divisions, name: str) -> None:
+    """Leave out rows of a part whose sequence or group is in a part that comes after it."""
+    later = [other for other in PARTS[PARTS.index(name) + 1 :] if other in parts]
+    for what, numbers in divisions.items():
+        if not later or not len(parts[name]):
+            continue
+        elsewhere = np.concatenate([numbers[other] for other in later])
+        is_shared = np.isin(numbers[name], elsewhere)
+        if is_shared.all():
+            raise ValueError(
+                f"Every {what} of the {name} part is in {' or '.join(later)} too: nothing is left."
+            )
+        if is_shared.any():
+            logger.warning(
+                f"{is_shared.sum():,} of {len(is_shared):,} rows of the {name} part are left out:"
+                f" their {what} is in {' or '.join(later)} too."
+            )
+            _keep_rows(parts, divisions, name, np.flatnonzero(~is_shared))
+
+
+def _keep_rows(
+    parts: dict[str, Dataset], divisions: Divisions, name: str, rows: np.ndarray
+) -> None:
+    parts[name] = parts[name].select(rows)
+    for numbers in divisions.values():
+        numbers[name] = numbers[name][rows]
+
+
+def _draw_part(
+    parts: dict[str, Dataset],
+    divisions: Divisions,
+    name: str,
+    count: float,
+    seed: int,
+    label_column: str | None,
+) -> None:
+    """Move about `count` rows of the training part to a new part."""
+    rows = parts["train"]
+    units, groups = (
+        divisions[what]["train"] if what in divisions else None for what in ("sequence", "group")
+    )
+    is_drawn = _draw(rows, count / len(rows), seed, label_column, units, groups)
+    logger.info(f"The data have no {name} part: {is_drawn.sum():,} rows are drawn for it.")
+    parts[name] = rows.select(np.flatnonzero(is_drawn))
+    _keep_rows(parts, divisions, "train", np.flatnonzero(~is_drawn))
 
 
 def _draw(
@@ -183,6 +230,7 @@ def _draw(
 ) -> np.ndarray:
     """Which rows are drawn; rows of one group or with one sequence go together."""
     if groups is not None:
+        groups = np.unique(groups, return_inverse=True)[1]
         if units is not None:
             groups = merge_groups(groups, units)
         return draw_groups(rows, groups, fraction, seed, label_column)

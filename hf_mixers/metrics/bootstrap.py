@@ -33,7 +33,7 @@ def estimate(
             if len(drawn):
                 ends = [(1 - confidence) / 2, (1 + confidence) / 2]
                 interval = [float(end) for end in np.quantile(drawn, ends)]
-        report[name] = {"value": _number(value[0]), "low": interval[0], "high": interval[1]}
+        report[name] = {"value": number_or_none(value[0]), "low": interval[0], "high": interval[1]}
     return report
 
 
@@ -56,5 +56,6 @@ def _draw_weights(count: int, num_bootstrap: int, seed: int | list[int]) -> Iter
         yield weights.reshape(size, count).astype(np.float64)
 
 
-def _number(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
+    """A number, `None` for `nan`."""
     return None if np.isnan(value) else float(value)

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .bootstrap import Statistics, check_bootstrap, estimate
+from .bootstrap import Statistics, check_bootstrap, estimate, number_or_none
 from .length import check_lengths, length_bins
+
+# a bootstrap of fewer rows says little more than which rows there are
+MIN_ROWS_OF_INTERVAL = 10
 
 
 def classification_report(
@@ -26,7 +29,8 @@ def classification_report(
     - `accuracy`.
     - `balanced_accuracy`: mean recall of the classes that occur in the labels.
     - `f1`: with two classes that of class 1; with more the plain mean over the classes that occur
-      in labels or predictions. Undefined without class 1 in either.
+      in labels or predictions. Undefined without class 1 in either. `f1_of` says which it is: the
+      name of class 1, or `macro`.
     - `mcc`: Matthews correlation; 0 if all predictions are one class, undefined if all labels are.
     - `roc_auc`: from scores, ties count half; with more than two classes the mean over the
       classes that occur, each against the rest. Undefined if all labels are one class.
@@ -35,15 +39,17 @@ def classification_report(
         scores: `(N, C)` logits or probabilities, or `(N,)` scores of class 1. Rows that sum to one
             are read as probabilities, others as logits.
         labels: `(N,)` class numbers.
-        lengths: `(N,)`; adds the same metrics for the bins of `length_bins`.
+        lengths: `(N,)`; adds the same metrics for the bins of `length_bins`, without intervals for
+            bins of fewer than 10 rows.
         num_bootstrap: draws of the percentile bootstrap over rows; 0 gives no intervals.
         class_names: a name per class, for the reader of the report.
         threshold: for `(N,)` scores: class 1 is predicted above it; by default 0.5 if all scores
             are in [0, 1], otherwise 0.
 
     Returns:
-        `overall`, `by_length`, `count`, `confusion_matrix` (a row per label, a column per
-        prediction), `class_names` and the settings.
+        `overall`, `by_length`, `by_class` (rows, precision, recall and F1 of every class),
+        `count`, `confusion_matrix` (a row per label, a column per prediction), `class_names`,
+        `f1_of` and the settings.
 
     >>> report = classification_report([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1], num_bootstrap=0)
     >>> report["overall"]["roc_auc"]["value"], report["overall"]["accuracy"]["value"]
@@ -76,8 +82,12 @@ def classification_report(
 
     report = _report(statistics_of, len(values), lengths, num_bootstrap, confidence, seed)
     cells = np.bincount(truth * num_classes + predicted, minlength=num_classes**2)
-    report["confusion_matrix"] = cells.reshape(num_classes, num_classes).tolist()
-    report["class_names"] = [str(name) for name in class_names or range(num_classes)]
+    confusion = cells.reshape(num_classes, num_classes)
+    names = [str(name) for name in class_names or range(num_classes)]
+    report["by_class"] = _score_classes(confusion, names)
+    report["confusion_matrix"] = confusion.tolist()
+    report["class_names"] = names
+    report["f1_of"] = names[1] if num_classes == 2 else "macro"
     if threshold is not None:
         report["threshold"] = float(threshold)
     return report
@@ -179,7 +189,8 @@ def overall_values(report: Mapping) -> dict[str, float | None]:
 def _report(statistics_of, count, lengths, num_bootstrap, confidence, seed) -> dict:
     def estimate_rows(rows: np.ndarray, number: int) -> dict:
         # each bin has its own stream of chance, so that its interval does not hang on the others
-        return estimate(statistics_of(rows), len(rows), num_bootstrap, confidence, [seed, number])
+        draws = 0 if number and len(rows) < MIN_ROWS_OF_INTERVAL else num_bootstrap
+        return estimate(statistics_of(rows), len(rows), draws, confidence, [seed, number])
 
     report = {"overall": estimate_rows(np.arange(count), 0), "by_length": []}
     if lengths is not None:
@@ -233,6 +244,21 @@ def _confusion_statistics(
         "f1": f1[:, 1] if f1.shape[1] == 2 else _mean_of_defined(f1),
         "mcc": mcc,
     }
+
+
+def _score_classes(confusion: np.ndarray, names: Sequence[str]) -> list[dict]:
+    """Rows, precision, recall and F1 of every class; `None` where they are undefined."""
+    hits, labelled, predicted = np.diag(confusion), confusion.sum(1), confusion.sum(0)
+    columns = {
+        "precision": _divide(hits, predicted),
+        "recall": _divide(hits, labelled),
+        "f1": _divide(2 * hits, labelled + predicted),
+    }
+    return [
+        {"name": name, "count": int(labelled[number])}
+        | {metric: number_or_none(values[number]) for metric, values in columns.items()}
+        for number, name in enumerate(names)
+    ]
 
 
 class _SortedRows:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from ._compat import attention_name
 from .configuration_mrsformer import MrsFormerConfig
 from .ops_kernel_attention import (
     KERNELS,
@@ -103,13 +104,19 @@ class SoftmaxHeads(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
+        return self.weigh(query, key, value, mask)[0]
+
+    def weigh(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The output `(B, N, H, d)`, and what of it is of which key `(B, H, N, M)`, if eager."""
         # exporters take sdpa apart, and ask which stride is larger, for any number of groups
-        name = "eager" if torch.compiler.is_exporting() else self.config._attn_implementation
+        name = "eager" if torch.compiler.is_exporting() else attention_name(self.config)
         attention: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
         return attention(
             self, query, key, value, mask, scaling=self.scaling, dropout=dropout, is_causal=False
-        )[0]
+        )
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, keys: KeyBlock, group: int

@@ -65,8 +65,7 @@ class HeadGroups(nn.Module):
         Pooling and projecting commute. Where nothing watches or changes the linear layer, pooling
         goes first: fewer rows to project, and one pooling for queries, keys and values.
         """
-        is_simple = is_plain(linear, nn.Linear) and type(linear.weight) in (nn.Parameter, Tensor)
-        if not is_simple:
+        if not is_plain(linear, nn.Linear):
             parts = self.split_heads(linear(levels.hidden), 1, self.order)
             return [pool(part, at) for part, at in zip(parts, scales, strict=True)]
         weights = self.split_heads(linear.weight, 0, self.order)
@@ -106,6 +105,7 @@ class MultiresolutionAttention(HeadGroups):
 
     def __init__(self, config: MrsFormerConfig, layer: int):
         super().__init__(config)
+        self.layer = layer
         width = config.hidden_size
         self.q_proj = nn.Linear(width, width)
         self.k_proj = nn.Linear(width, width)
@@ -162,7 +162,31 @@ class MultiresolutionAttention(HeadGroups):
             for part, scale in zip(rows, (at, keys_at, keys_at), strict=True)
         )
         blocks = zip(queries, keys, values, self.key_blocks(pack, keys_at), strict=True)
-        return at.join([self.heads(*block, group).flatten(2) for block in blocks])
+        if pack.records is None:
+            return at.join([self.heads(*block, group).flatten(2) for block in blocks])
+        seen = [
+            self.heads.weigh(q, k, v, about.attention_mask(q.dtype)) for q, k, v, about in blocks
+        ]
+        weights = [weight for _, weight in seen]
+        pack.records[self.layer, group] = join_weights(weights, at, keys_at)
+        return at.join([out.flatten(2) for out, _ in seen])
+
+
+def join_weights(weights: Sequence[Tensor], at: Scale, keys_at: Scale) -> Tensor:
+    """Attention `(count, h, N, M)` of every block -> that of all sequences, `(B, h, N, M)`.
+
+    It is 0 where a sequence has no query or no key, and in the order of the pack.
+    """
+    rows = max(block.width for block in at.blocks)
+    columns = max(block.width for block in keys_at.blocks)
+    parts = []
+    for part, sizes, key_sizes in zip(
+        weights, at.split(at.sizes), keys_at.split(keys_at.sizes), strict=True
+    ):
+        are_there = (sizes > 0)[:, None, :, None] & (key_sizes > 0)[:, None, None]
+        missing = (0, columns - part.shape[3], 0, rows - part.shape[2])
+        parts.append(functional.pad(torch.where(are_there, part, 0), missing))
+    return torch.cat(parts)
 
 
 class LunaAttention(HeadGroups):

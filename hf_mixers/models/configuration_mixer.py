@@ -2,6 +2,7 @@
 
 import difflib
 from dataclasses import fields
+from math import inf
 from typing import Literal
 
 from huggingface_hub.dataclasses import strict
@@ -95,7 +96,7 @@ class MixerConfig(PreTrainedConfig):
             the profile.
         kmer_dropout: Dropout in that network.
         class_weights: Weight of each class in the loss (single label) or of its positives
-            (multi-label).
+            (multi-label), all above 0.
         num_tasks: Sequence pairs only: the head has `num_labels` outputs per task and `task_ids`
             choose.
         initializer_range: Standard deviation of new embeddings, by default 1, or hidden_size^-0.5
@@ -208,6 +209,50 @@ class MixerConfig(PreTrainedConfig):
         """Name of the argument that the model reads."""
         return "input_ids" if self.input_features is None else "input_values"
 
+    def describe_input(self) -> str:
+        """What the model reads, in words, as in "built for ..."."""
+        longest = f"sequences of up to {self.max_position_embeddings:,}"
+        if self.main_input == "input_values":
+            return f"{longest} steps of {self.input_features} numbers"
+        return f"{longest} tokens"
+
+    def describe_answers(self) -> str:
+        """What holds for the answers of every model, in a sentence."""
+        return "An example gets the same answer alone, padded or batched with others."
+
+    def describe_limits(self) -> list[str]:
+        """What users must know about the lengths that the model reads, in sentences."""
+        longest = f"{self.max_position_embeddings:,}"
+        if self.pooling == "flat":
+            return [f"Reads sequences of exactly {longest} tokens; others are refused."]
+        if self.length_limit is not None:
+            return [f"Reads up to {longest} tokens; longer sequences are refused."]
+        return [f"Built for up to {longest} tokens; {self._describe_longer()}"]
+
+    def _describe_longer(self) -> str:
+        return (
+            "in longer sequences, tokens farther apart than that may be outside each other's"
+            " receptive field."
+        )
+
+    def example_inputs(self) -> dict[str, str]:
+        """Code of made-up inputs for two examples, by argument of the model."""
+        length = self.max_position_embeddings if self.pooling == "flat" else 10
+        if self.main_input == "input_values":
+            return {"input_values": f"torch.randn(2, {length}, {self.input_features})"}
+        return {"input_ids": f"torch.randint({self.vocab_size}, (2, {length}))"}
+
+    def tokenizer_arguments(self) -> dict[str, bool | int | str]:
+        """With which arguments a tokenizer makes inputs for this model."""
+        if self.pooling != "flat":
+            return {"padding": True}
+        # flat models read padding as tokens
+        return {
+            "padding": "max_length",
+            "max_length": self.max_position_embeddings,
+            "return_attention_mask": False,
+        }
+
     def skipped_length(self, index: int) -> int:
         """Block `index` acts only on sequences longer than this."""
         return 0
@@ -286,6 +331,9 @@ class MixerConfig(PreTrainedConfig):
             raise ValueError(
                 f"problem_type must be one of {', '.join(PROBLEMS)}, got {self.problem_type!r}."
             )
+        for weight in self.class_weights or ():
+            if not 0 < weight < inf:
+                raise ValueError(f"class_weights must be positive and finite, got {weight}.")
         if self.num_tasks is not None and self.num_labels == 1 and self.problem_type is None:
             raise ValueError(
                 "num_tasks with one label needs problem_type: 'multi_label_classification' for yes "

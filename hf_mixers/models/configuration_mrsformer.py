@@ -146,6 +146,36 @@ class MrsFormerConfig(MixerConfig):
         # said again: compilers cannot follow super() in a property
         return "input_ids" if self.input_features is None else "input_values"
 
+    def describe_input(self) -> str:
+        if self.main_input == "pixel_values":
+            size = f"{self.image_size} x {self.image_size}"
+            return f"images of {size} pixels in {self.num_channels} channels"
+        if self.main_input == "numeric_values":
+            numbers, categories = self.num_numeric_features or 0, len(self.category_sizes or ())
+            return f"tables with {numbers} columns of numbers and {categories} of categories"
+        return super().describe_input()
+
+    def describe_limits(self) -> list[str]:
+        has_lengths = self.main_input in ("input_ids", "input_values")
+        return super().describe_limits() if has_lengths else []
+
+    def _describe_longer(self) -> str:
+        return "longer sequences are read as well."
+
+    def example_inputs(self) -> dict[str, str]:
+        if self.main_input == "pixel_values":
+            shape = f"2, {self.num_channels}, {self.image_size}, {self.image_size}"
+            return {"pixel_values": f"torch.randn({shape})"}
+        if self.main_input != "numeric_values":
+            return super().example_inputs()
+        columns = {}
+        if self.num_numeric_features:
+            columns["numeric_values"] = f"torch.randn(2, {self.num_numeric_features})"
+        if self.category_sizes:
+            shape = f"2, {len(self.category_sizes)}"
+            columns["category_ids"] = f"torch.zeros({shape}, dtype=torch.long)"
+        return columns
+
     @property
     def num_columns(self) -> int:
         """Columns of a table, numbers and categories."""

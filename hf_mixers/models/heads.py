@@ -6,6 +6,7 @@ padded layout, so they too do no work on padding.
 Every forward spells out its arguments, because the Trainer reads from them which columns to keep.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +20,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch, check_ids
+from .inputs import SequenceBatch, check_ids, check_tensor
 from .losses import IGNORED, sequence_loss, token_loss
 from .modeling_mixer import Encoded, MixerModel, MixerPreTrainedModel
 from .packing import Pack
@@ -85,7 +86,7 @@ class MaskedLMHead(MixerHead):
         labels: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> MaskedLMOutput:
@@ -98,6 +99,7 @@ class MaskedLMHead(MixerHead):
             loss=loss,
             logits=logits if sparse else encoded.unpack(logits)[0],
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
     def guess(
@@ -158,7 +160,7 @@ class TokenClassificationHead(ClassifierHead):
         labels: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> TokenClassifierOutput:
@@ -180,6 +182,7 @@ class TokenClassificationHead(ClassifierHead):
             loss=loss,
             logits=encoded.unpack(logits)[0],
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
 
@@ -208,7 +211,7 @@ class SequenceClassificationHead(ClassifierHead):
         labels: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequenceClassifierOutput:
@@ -224,17 +227,20 @@ class SequenceClassificationHead(ClassifierHead):
             loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
             logits=logits,
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
 
 @dataclass
 class SequencePairClassifierOutput(ModelOutput):
-    """Output of the pair heads; `hidden_states_2` belong to the second sequences."""
+    """Output of the pair heads; what ends in `_2` belongs to the second sequences."""
 
     loss: Tensor | None = None
     logits: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     hidden_states_2: tuple[Tensor, ...] | None = None
+    attentions: tuple[tuple[Tensor, ...], ...] | None = None
+    attentions_2: tuple[tuple[Tensor, ...], ...] | None = None
 
 
 class SequencePairClassificationHead(MixerHead):
@@ -273,7 +279,7 @@ class SequencePairClassificationHead(MixerHead):
         cu_seq_lens_q_2: Tensor | None = None,
         max_length_q: int | None = None,
         max_length_q_2: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequencePairClassifierOutput:
@@ -302,6 +308,8 @@ class SequencePairClassificationHead(MixerHead):
             logits=logits,
             hidden_states=encoded.hidden_states_of(0),
             hidden_states_2=encoded.hidden_states_of(1),
+            attentions=encoded.attentions_of(0),
+            attentions_2=encoded.attentions_of(1),
         )
 
     def _choose_task(self, logits: Tensor, task_ids: Tensor | None) -> Tensor:
@@ -314,6 +322,7 @@ class SequencePairClassificationHead(MixerHead):
             )
         if num_tasks is None:
             return logits
+        check_tensor("task_ids", task_ids)
         logits = logits.unflatten(1, (num_tasks, self.config.num_labels))
         if task_ids.shape != logits.shape[:1]:
             raise ValueError(
@@ -331,6 +340,7 @@ def sequence_head_loss(
     """The loss of a head with one prediction per sequence, `None` without labels."""
     if labels is None:
         return None
+    check_tensor("labels", labels)
     return head.loss_function(
         logits,
         labels,
@@ -342,6 +352,7 @@ def sequence_head_loss(
 
 def pack_labels(labels: Tensor, shape: tuple[int, int], pack: Pack) -> Tensor:
     """Labels `(B, L)` in the layout of the input -> `(T,)`; padding of a static pack has none."""
+    check_tensor("labels", labels)
     if tuple(labels.shape) != tuple(shape):
         raise ValueError(
             f"labels must have shape {tuple(shape)} like the input, got {tuple(labels.shape)}."

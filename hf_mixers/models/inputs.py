@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ class SequenceBatch(NamedTuple):
         None  # (number of sequences + 1,) boundaries in a flat (1, T) batch
     )
     max_length_q: int | None = None  # length of the longest sequence of a flat batch
+    token_type_ids: Tensor | None = None  # (B, L), for families that read them
 
     def given(self, suffix: str = "") -> tuple[str, Tensor]:
         """Name and value of the one content argument that was given."""
@@ -64,6 +65,8 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
     What needs a look at the values (lengths, ids) is skipped while compiling and exporting.
     """
     name, content = batch.given(suffix)
+    for part in (name, f"attention_mask{suffix}", f"cu_seq_lens_q{suffix}"):
+        check_tensor(part, getattr(batch, part.removesuffix("_2")))
     _check_content(name.removesuffix("_2"), name, content, config)
     shape = tuple(content.shape[:2])
     mask, boundaries = batch.attention_mask, batch.cu_seq_lens_q
@@ -92,7 +95,6 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
 
 # what transformers hands to any model and mixers have no use for
 _UNUSED = {*TransformersKwargs.__annotations__, "return_loss", "token_type_ids", "use_cache"}
-_NAMED = ("labels", "task_ids", "output_hidden_states")
 # what hints at boundaries inside a row without naming them
 _HINTS = ("cu_seq_lens_k", "max_length_k", "position_ids", "seq_idx")
 
@@ -106,13 +108,10 @@ def check_extras(
         extras: What was given besides the arguments of every model and the `own_arguments` of the
             family, which are named to callers who misspell them.
     """
-    known = {f"{name}{suffix}" for name in SequenceBatch._fields for suffix in ("", "_2")}
-    known |= {*_NAMED, *own_arguments}
     for name in extras:
         plain = name.removesuffix("_2")
         if plain not in _UNUSED:
-            close = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = f", did you mean {close[0]}?" if close else "."
+            hint = _hint(name, len(batches), own_arguments)
             raise ValueError(f"{name} is not an argument of this model{hint}")
         batch = batches[-1] if name != plain else batches[0]
         if plain in _HINTS and extras[name] is not None and batch.cu_seq_lens_q is None:
@@ -120,6 +119,20 @@ def check_extras(
                 f"{name} does not say where sequences end: pass flat input with cu_seq_lens_q, "
                 "or padded input with attention_mask."
             )
+
+
+def _hint(name: str, num_batches: int, own_arguments: Sequence[str]) -> str:
+    """The end of the sentence about an unknown argument."""
+    if num_batches == 1 and name.removesuffix("_2") in SequenceBatch._fields:
+        return ": only models of sequence pairs read a second sequence."
+    if name == "labels":
+        return ": it has no head and no loss."
+    suffixes = ("", "_2")[:num_batches]
+    known = [f"{field}{suffix}" for field in SequenceBatch._fields for suffix in suffixes]
+    # heads take these before the trunk looks; `task_ids` are for pairs
+    known += ["labels", "output_hidden_states", *["task_ids"][: num_batches - 1], *own_arguments]
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f", did you mean {close[0]}?" if close else "."
 
 
 def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -> None:
@@ -154,6 +167,16 @@ def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -
         )
     if not content.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {content.dtype}.")
+
+
+def check_tensor(name: str, value: Any) -> None:
+    """Refuse lists, arrays and other things that are not tensors; `None` is nothing at all."""
+    if value is not None and not isinstance(value, Tensor):
+        kind = type(value)
+        kind = (
+            kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        )
+        raise ValueError(f"{name} must be a torch tensor, got a {kind}: torch.as_tensor makes one.")
 
 
 def check_ids(name: str, ids: Tensor, limit: int, why: str = "") -> None:

@@ -61,7 +61,7 @@ def sequence_loss(
     """Loss of one prediction per sequence, `logits` `(B, C)`.
 
     - single label: `labels` `(B,)` class ids, cross-entropy, `class_weights` weigh the examples;
-    - multi-label: `labels` `(B, C)` of 0 and 1, -100 where unknown, binary cross-entropy,
+    - multi-label: `labels` `(B, C)` in [0, 1], -100 where unknown, binary cross-entropy,
       `class_weights` weigh the positives;
     - regression: `labels` `(B,)` or `(B, C)`, squared error.
     """
@@ -82,6 +82,7 @@ def sequence_loss(
         losses = functional.mse_loss(logits, targets, reduction="none")
         return average(losses, losses.numel(), num_items_in_batch)
     known = targets != IGNORED
+    _check_shares(torch.where(known, targets, 0))
     losses = functional.binary_cross_entropy_with_logits(
         logits, torch.where(known, targets, 0), reduction="none", pos_weight=weights
     )
@@ -102,6 +103,18 @@ def _check_classes(labels: Tensor, num_classes: int) -> Tensor:
                 f"{high}."
             )
     return labels
+
+
+def _check_shares(targets: Tensor) -> None:
+    """Refuse targets of a binary cross-entropy that are not in [0, 1]."""
+    if use_static_layout() or not targets.numel():
+        return
+    is_wrong = ~((targets >= 0) & (targets <= 1))
+    if bool(is_wrong.any()):
+        raise ValueError(
+            f"labels of multi_label_classification must lie in [0, 1], or be {IGNORED} for none, "
+            f"got {targets[is_wrong][0].item():g}."
+        )
 
 
 def _check_shape(labels: Tensor, shape: tuple[int, ...], problem: str) -> None:

@@ -12,6 +12,7 @@ default. From the pack it needs lengths and positions, and its order (longest fi
 import torch
 from torch import Tensor, nn
 
+from ._compat import in_function_transform
 from .configuration_chordmixer import ChordMixerConfig
 from .heads import (
     MaskedLMHead,
@@ -110,7 +111,7 @@ class ChordMixerBlock(nn.Module):
             self.fused
             and not pack.is_static
             # torch.func differentiates operation by operation
-            and not torch._C._are_functorch_transforms_active()
+            and not in_function_transform()
             and not (self.training and (self.rotate_dropout.p or self.mix.dropout.p))
             and all(is_plain(layer, nn.Linear) for layer in (self.mix.fc1, self.mix.fc2))
             and all(is_plain(part) for part in (self.mix, self.mix.activation, self.rotate_dropout))

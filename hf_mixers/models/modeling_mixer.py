@@ -1,5 +1,7 @@
 """The trunk of all families: inputs -> pack -> embedding -> blocks -> caller's layout."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -10,7 +12,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple, logging
 
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch, check_batches, check_extras
+from .inputs import SequenceBatch, check_batches, check_extras, count_sequences
 from .norms import RunningStandardize, TokenLayerNorm
 from .packing import (
     Pack,
@@ -21,6 +23,7 @@ from .packing import (
     segment_max,
     segment_mean,
 )
+from .recording import HiddenStates, check_blocks, split_attentions, unpack_batches
 from .stack import MixerStack, is_plain
 from .words import KmerEncoder, kmer_profile, words_around
 
@@ -45,12 +48,15 @@ class Encoded(NamedTuple):
     cls: Tensor | None  # (B, D) outputs of the CLS tokens, if the model adds them
     config: MixerConfig
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
-    hidden_states: list[tuple[Tensor, ...]] | None  # of every batch, in the caller's layout
+    hidden_states: list[tuple[Tensor | None, ...]] | None  # of every batch, in its layout
+
+    # of every batch, one entry per block
+    attentions: list[tuple] | None = None
     scores: Tensor | None = None  # (T, 1) of attention pooling
     expand: nn.Module | None = None  # what rows pass before they are pooled
     norm: nn.Module | None = None  # what pooled vectors pass
     kmers: nn.Module | None = None  # makes the second part of pooled vectors
-    ids: Tensor | None = None  # (T,) token ids in pack order, if these were the input
+    ids: Tensor | None = None  # (T,) token ids in pack order, of models that count k-mers
 
     def pool(self) -> Tensor:
         """One vector per sequence, in the caller's order and batch after batch.
@@ -85,8 +91,11 @@ class Encoded(NamedTuple):
         """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch that went in."""
         return unpack_batches(rows, self.pack, self.shapes)
 
-    def hidden_states_of(self, batch: int = 0) -> tuple[Tensor, ...] | None:
+    def hidden_states_of(self, batch: int = 0) -> tuple[Tensor | None, ...] | None:
         return None if self.hidden_states is None else self.hidden_states[batch]
+
+    def attentions_of(self, batch: int = 0) -> tuple | None:
+        return None if self.attentions is None else self.attentions[batch]
 
 
 class MixerPreTrainedModel(PreTrainedModel):
@@ -96,6 +105,8 @@ class MixerPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _can_compile_fullgraph = True
+    # that of transformers assumes causal attention of all tokens to all
+    _supports_context_parallel = False
 
     def __init__(self, config: MixerConfig):
         # settings may have been changed since the config checked them
@@ -145,7 +156,8 @@ class MixerModel(MixerPreTrainedModel):
         attention_mask: `(B, L)`, 1 where there is a token, 0 elsewhere: such places are absent.
         cu_seq_lens_q: Boundaries `0 = c_0 < ... < c_B = T` of B sequences in flat input `(1, T)`.
         max_length_q: Length of the longest of them; only checked.
-        output_hidden_states: Also return the embedding and the output of every block.
+        output_hidden_states: Also return the embedding and the output of every block; with a list
+            of numbers, one entry per block, which is `None` for those that are not in the list.
 
     Returns:
         `last_hidden_state` in the layout of the input, zero where there is no token;
@@ -224,6 +236,16 @@ class MixerModel(MixerPreTrainedModel):
         hidden = content if positions is None else content + positions
         return (self.embedding_dropout(hidden),)
 
+    def check_attentions(self) -> None:
+        """Refuse `output_attentions=True` where there are none to return."""
+        raise ValueError(
+            f"{type(self).__name__} has no attention: output_attentions must be False."
+        )
+
+    def read_attentions(self, records: dict) -> list[list[Tensor]]:
+        """What blocks have left of their attention: tensors of each, with sequences in front."""
+        raise NotImplementedError
+
     def get_input_embeddings(self) -> nn.Module:
         return getattr(self, EMBEDDINGS[self.config.main_input])
 
@@ -239,7 +261,7 @@ class MixerModel(MixerPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         batches: tuple[SequenceBatch, ...] | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPooling | Encoded:
@@ -254,13 +276,22 @@ class MixerModel(MixerPreTrainedModel):
             last_hidden_state=encoded.unpack(encoded.hidden)[0],
             pooler_output=encoded.pool(),
             hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
         )
 
     def _encode(
-        self, batches: tuple[SequenceBatch, ...], output_hidden_states: bool | None, extras: dict
+        self,
+        batches: tuple[SequenceBatch, ...],
+        output_hidden_states: bool | Sequence[int] | None,
+        extras: dict,
     ) -> Encoded:
         """All sequences of all batches through the trunk in one pack."""
         own = {name: extras.pop(name) for name in self.own_arguments if name in extras}
+        output_attentions = extras.pop("output_attentions", None)
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        if output_attentions:
+            self.check_attentions()
         batches = self.read(batches, {name: own[name] for name in own if own[name] is not None})
         check_extras(extras, batches, self.own_arguments)
         boundaries = check_batches(batches, self.config)
@@ -270,9 +301,7 @@ class MixerModel(MixerPreTrainedModel):
                 self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
         pack = make_pack(boundaries)
         self._check_lengths(pack)
-        rows = self._gather(batches, pack)
-        is_ids = batches[0].given()[0] == "input_ids"
-        hidden, *beside = self.enter(*self._embed(rows, batches, pack))
+        hidden, *beside = self.enter(*self._embed(batches, pack))
 
         mixed, token_rows, cls = pack, None, None
         prefix = self.prefix(hidden.device)
@@ -289,9 +318,14 @@ class MixerModel(MixerPreTrainedModel):
         shapes = [batch.shape for batch in boundaries]
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        states = HiddenStates(pack, token_rows, shapes) if output_hidden_states else None
+        states = None
+        if output_hidden_states:
+            blocks = check_blocks(output_hidden_states, len(self.layers))
+            states = HiddenStates(pack, token_rows, shapes, blocks)
         # embeddings that the caller or a hook has seen are theirs
         ours = is_plain(self.get_input_embeddings()) and batches[0].inputs_embeds is None
+        if output_attentions:
+            mixed = replace(mixed, records={})
         hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
         if self.final_norm is not None:
             hidden = self.final_norm(hidden, mixed)
@@ -301,9 +335,12 @@ class MixerModel(MixerPreTrainedModel):
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         if self.config.pooling == "cls":
             cls = hidden.index_select(0, mixed.starts + (prefix.shape[0] - 1))
-        recorded = None if states is None else list(zip(*states.recorded, strict=True))
+        recorded = None if states is None else states.by_batch()
+        attentions = None
+        if output_attentions:
+            counts = [count_sequences(batch) for batch in boundaries]
+            attentions = split_attentions(self.read_attentions(mixed.records), pack, counts)
         scores = self.pool_scores(tokens) if self.config.pooling == "attention" else None
-        ids = rows.long() if is_ids else None
         return Encoded(
             tokens,
             pack,
@@ -311,11 +348,12 @@ class MixerModel(MixerPreTrainedModel):
             self.config,
             shapes,
             recorded,
+            attentions,
             scores,
             self.pool_expand,
             self.pooled_norm,
             self.kmers,
-            ids,
+            self._find_ids(batches, pack),
         )
 
     @staticmethod
@@ -325,25 +363,36 @@ class MixerModel(MixerPreTrainedModel):
         # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
         return pack.blank(rows)
 
+    def _find_ids(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor | None:
+        """Token ids `(T,)` in pack order, where something is counted in them."""
+        is_wanted = self.kmers is not None and batches[0].input_ids is not None
+        return self._gather(batches, pack).long() if is_wanted else None
+
     def _embed(
-        self, rows: Tensor, batches: tuple[SequenceBatch, ...], pack: Pack
+        self, batches: tuple[SequenceBatch, ...], pack: Pack
     ) -> tuple[Tensor, Tensor | None]:
         """Embedded tokens and their learned positions, `(T, D)` each."""
         name, _ = batches[0].given()
+        rows = self._gather(batches, pack)
         if name == "input_ids":
             rows = self._hide_tokens(rows.long())
-            hidden = self.embed_tokens(rows)
+            hidden = embed_rows(self.embed_tokens, rows, pack)
             if self.config.ngram_size is not None:
                 hidden = hidden + self.embed_ngrams(words_around(rows, pack, self.config))
         elif name == "input_values":
-            hidden = self.embed_values(rows.to(self.embed_values.weight.dtype))
+            rows = rows.to(self.embed_values.weight.dtype)
+            hidden = embed_rows(self.embed_values, rows, pack)
         elif self.config.ngram_size is not None:
             raise ValueError("A model with config.ngram_size reads input_ids, got embeddings.")
         else:
             hidden = rows.to(self.dtype)
         if self.config.position_embedding_type == "none":
             return hidden, None
-        return hidden, self.embed_positions(pack.blank(pack.position))
+        return hidden, self._embed_positions(pack.blank(pack.position))
+
+    def _embed_positions(self, positions: Tensor) -> Tensor:
+        """Vectors `(T, D)` of positions."""
+        return self.embed_positions(positions)
 
     def _hide_tokens(self, ids: Tensor) -> Tensor:
         """In training, some tokens behind the mask token; special ones stay."""
@@ -373,33 +422,19 @@ class MixerModel(MixerPreTrainedModel):
         )
 
 
-class HiddenStates:
-    """Records hidden states in the caller's layout and on the way of the gradient.
+def embed_rows(embedding: nn.Module, rows: Tensor, pack: Pack) -> Tensor:
+    """Embedded rows of a pack, `(T, D)`, with the noise of NEFTune if that is on.
 
-    What is handed on is read back from what was recorded, so `hidden_states[i].grad` can be asked
-    for.
+    Hooks see `(1, T, D)`. That of NEFTune scales its noise by the length it sees, which would be
+    that of the whole pack: the noise here has the length of each sequence.
     """
-
-    def __init__(self, pack: Pack, token_rows: Tensor | None, shapes: list[tuple[int, int]]):
-        self.pack, self.token_rows, self.shapes = pack, token_rows, shapes
-        self.recorded: list[list[Tensor]] = []
-
-    def record(self, hidden: Tensor) -> Tensor:
-        tokens = hidden if self.token_rows is None else hidden.index_select(0, self.token_rows)
-        states = unpack_batches(tokens, self.pack, self.shapes)
-        self.recorded.append(states)
-        tokens = self.pack.gather(torch.cat([state.flatten(0, 1) for state in states]))
-        if self.token_rows is None:
-            return tokens
-        return hidden.index_copy(0, self.token_rows, tokens)
-
-    def record_again(self, hidden: Tensor) -> Tensor:
-        """The last state, as it is after the final norm."""
-        self.recorded.pop()
-        return self.record(hidden)
-
-
-def unpack_batches(rows: Tensor, pack: Pack, shapes: list[tuple[int, int]]) -> list[Tensor]:
-    """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch, `shapes` being their (B, L)."""
-    parts = pack.unpack(rows).split([shape[0] * shape[1] for shape in shapes])
-    return [part.unflatten(0, shape) for part, shape in zip(parts, shapes, strict=True)]
+    alpha = getattr(embedding, "neftune_noise_alpha", None)
+    if alpha is None or not embedding.training:
+        return embedding(rows[None])[0]
+    embedding.neftune_noise_alpha = 0.0
+    try:
+        hidden = embedding(rows[None])[0]
+    finally:
+        embedding.neftune_noise_alpha = alpha
+    size = alpha * (pack.row_lengths[:, None] * hidden.shape[1]) ** -0.5
+    return hidden + (torch.rand_like(hidden) * 2 - 1) * size.to(hidden.dtype)

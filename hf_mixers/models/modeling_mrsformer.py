@@ -9,12 +9,15 @@ Ours differs: there is no public code, and what the supplement leaves open is a 
 mix of lengths is exact. From the pack it needs lengths and positions, and its order.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.modeling_outputs import ImageClassifierOutput, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
+from ._compat import assert_at_run_time, attention_name
 from .attention_heads import FmmHeads, LinformerHeads, PerformerHeads
 from .attention_multiresolution import make_attention
 from .configuration_mrsformer import MrsFormerConfig
@@ -26,7 +29,7 @@ from .heads import (
     SequencePairClassificationHead,
     TokenClassificationHead,
 )
-from .inputs import SequenceBatch
+from .inputs import SequenceBatch, check_tensor
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import make_norm
 from .packing import Pack
@@ -139,6 +142,12 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
         pixel_values: `(B, C, H, W)` images when `config.image_size` is set.
         numeric_values: `(B, n)` columns of numbers, and
         category_ids: `(B, m)` columns of categories, when the config names columns of tables.
+        output_attentions: Also return `attentions`, for softmax attention of eager heads.
+            `attentions[block][g]` is `(B, h, N, M)`: of the `h` heads of `config.head_groups()[g]`
+            the attention of N groups of tokens to M groups, at the scales of their queries and
+            keys. In front are the rows that are in no group (a CLS token, prefix tokens). N and M
+            are those of the longest sequence; the rest of shorter ones is 0. With
+            `head_mode="exact"` it is the attention of tokens, before any mean.
 
     >>> import torch
     >>> from hf_mixers import MrsFormerConfig, MrsFormerModel
@@ -174,6 +183,8 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
     def read(self, batches: tuple[SequenceBatch, ...], own: dict) -> tuple[SequenceBatch, ...]:
         """Images and tables as embeddings."""
         names = self.own_arguments
+        for name, value in own.items():
+            check_tensor(name, value)
         (batch, *others), wanted = batches, self.config.main_input
         if not own:
             if wanted in names and all(part is None for part in batch[:3]):
@@ -187,6 +198,18 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
             raise ValueError(f"This model reads {wanted}, got {unread[0]}.")
         embedded = self.get_input_embeddings()(*(own.get(name) for name in reads))
         return (SequenceBatch(inputs_embeds=embedded),)
+
+    def check_attentions(self) -> None:
+        kind, name = self.config.attention_type, attention_name(self.config)
+        if kind != "softmax" or name != "eager":
+            raise ValueError(
+                "output_attentions=True needs attention_type='softmax' and"
+                f" attn_implementation='eager', got {kind!r} and {name!r}."
+            )
+
+    def read_attentions(self, records: dict) -> list[list[Tensor]]:
+        groups = range(len(self.config.head_groups()))
+        return [[records[layer, group] for group in groups] for layer in range(len(self.layers))]
 
     def enter(self, content: Tensor, positions: Tensor | None) -> tuple[Tensor, ...]:
         if self.config.scale_embedding:
@@ -216,7 +239,8 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
                 raise ValueError(f"The longest sequence has {pack.sizes[0]} tokens, {why}")
             if pack.is_compiled:
                 # the compiled program looks; one that is exported has no weights to find
-                torch._assert_async((pack.lengths <= limit).all(), f"A sequence is longer, {why}")
+                fits = (pack.lengths <= limit).all()
+                assert_at_run_time(fits, f"A sequence is longer, {why}")
         super()._check_lengths(pack)
 
 
@@ -313,6 +337,8 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
     """
 
     model_class = MrsFormerModel
+    main_input_name = "pixel_values"
+    input_modalities = ("image",)
 
     def __init__(self, config: MrsFormerConfig):
         if config.image_size is None:
@@ -324,7 +350,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
         self,
         pixel_values: Tensor | None = None,
         labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> ImageClassifierOutput:

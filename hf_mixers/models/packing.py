@@ -78,6 +78,8 @@ class Pack:
     sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
     valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
     rectangles: tuple[Rectangle, ...] | None = None  # static layout: its batches
+    # where blocks leave what the caller wants to see besides their results
+    records: dict | None = None
     # what operations have worked out about this pack and its device, for the next block to find
     notes: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 

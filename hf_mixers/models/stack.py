@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from ._compat import has_hooks, run_checkpointed
 from .branch import Branch
 from .configuration_mixer import MixerConfig
 from .packing import Pack
@@ -69,9 +70,7 @@ class MixerStack(nn.ModuleList):
             return self._run_part(range(len(self)), hidden, pack, beside, states, may_overwrite)
         for first in range(0, len(self), size):
             numbers = range(first, min(first + size, len(self)))
-            hidden = self._gradient_checkpointing_func(
-                self._run_part, numbers, hidden, pack, beside
-            )
+            hidden = run_checkpointed(self, self._run_part, numbers, hidden, pack, beside)
         return hidden
 
     def fused_branches(self, hidden: Tensor, pack: Pack) -> list[Branch] | None:
@@ -144,12 +143,12 @@ def choose(active: Pack, mixed: Tensor, hidden: Tensor) -> Tensor:
 
 
 def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
-    """Whether calling `module` does no more than its class says: no hooks, no other forward."""
-    hooks = (
-        module._forward_hooks,
-        module._forward_pre_hooks,
-        module._backward_hooks,
-        module._backward_pre_hooks,
-    )
+    """Whether calling `module` does no more than its class says.
+
+    So it has no hooks, no other forward, and no weights of a class of their own, such as quantized
+    ones, for which operations mean something else.
+    """
     right_kind = kind is None or type(module) is kind
-    return right_kind and not any(hooks) and "forward" not in vars(module)
+    kinds = {type(weight) for weight in module.parameters(recurse=False)}
+    is_known = right_kind and kinds <= {nn.Parameter, Tensor}
+    return is_known and not has_hooks(module) and "forward" not in vars(module)

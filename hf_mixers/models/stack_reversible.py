@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ._compat import run_checkpointed
 from .branch import Scratch
 from .packing import Pack
 from .stack import MixerStack, Recorder, choose
@@ -50,7 +51,7 @@ class ReversibleStack(MixerStack):
                 done.append((first[active.num_rows :] + second[active.num_rows :]) / 2)
                 first, second = first[: active.num_rows], second[: active.num_rows]
             if self.gradient_checkpointing and self.training and states is None:
-                mixed = self._gradient_checkpointing_func(layer, second, active, first)
+                mixed = run_checkpointed(self, layer, second, active, first)
             else:
                 mixed = layer(second, active, first)
             first, second = second, choose(active, mixed, first)

@@ -44,8 +44,8 @@ class ByteTokenizer(TableTokenizer):
         return bytes(places[index] for index in np.asarray(ids).tolist() if index in places)
 
     def _ask_table(self) -> np.ndarray:
-        ids = [self._tokenizer.token_to_id(token) for token in spell_bytes()]
-        return np.array(ids, dtype=np.min_scalar_type(self._tokenizer.get_vocab_size()))
+        ids = [self.backend_tokenizer.token_to_id(token) for token in spell_bytes()]
+        return np.array(ids, dtype=np.min_scalar_type(self.backend_tokenizer.get_vocab_size()))
 
     def _split_units(self, texts: Sequence[str], joined: str) -> tuple[np.ndarray, list[int]]:
         codes = np.frombuffer(joined.encode(), np.uint8)

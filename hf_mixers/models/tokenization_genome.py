@@ -1,14 +1,13 @@
 """The tokenizer of published genome classifiers: few letters, padding after them, nothing else."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 from tokenizers import AddedToken, Tokenizer, decoders
 from tokenizers.models import BPE
 from transformers import BatchEncoding
 
 from .dna import NUCLEOTIDES, find_other_letter
-from .tokenization_dna import unify_spelling
+from .tokenization_dna import strings, unify_spelling
 from .tokenization_table import SPECIAL_TOKENS, TableTokenizer
 
 _PAD = SPECIAL_TOKENS["pad_token"]
@@ -51,7 +50,7 @@ class GenomeTokenizer(TableTokenizer):
     def _encode_plus(self, text, text_pair=None, **options) -> BatchEncoding:
         # here, because the backend knows no error: it would drop the character, or read padding
         letters = self.letters
-        for part in _strings([text, text_pair]):
+        for part in strings([text, text_pair]):
             place = find_other_letter(part, letters + "U")
             if place >= 0:
                 raise ValueError(
@@ -59,15 +58,6 @@ class GenomeTokenizer(TableTokenizer):
                     f" accepts {letters} and U, in either case."
                 )
         return super()._encode_plus(text, text_pair, **options)
-
-
-def _strings(given) -> Iterator[str]:
-    """All texts of a call, however deep its lists are."""
-    if isinstance(given, str):
-        yield given
-    elif isinstance(given, (list, tuple)):
-        for part in given:
-            yield from _strings(part)
 
 
 def _build_genome_backend(letters: str) -> Tokenizer:

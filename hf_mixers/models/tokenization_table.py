@@ -21,6 +21,7 @@ from transformers import BatchEncoding, TokenizersBackend
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import PaddingStrategy
 
+from ._compat import encode_by_backend, warn_of_length
 from .token_rows import convert_rows, fill_rows
 
 # in the order of their ids, 0 to 4
@@ -72,6 +73,8 @@ class TableTokenizer(TokenizersBackend):
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json"}
     model_input_names = ["input_ids", "attention_mask"]
+    # characters that the backend drops
+    dropped = ""
 
     def __init__(self, *, add_cls: bool = False, add_sep: bool = False, **kwargs):
         self._add_cls, self._add_sep = add_cls, add_sep
@@ -117,10 +120,10 @@ class TableTokenizer(TokenizersBackend):
         start = [f"{self.cls_token}:0"] if self.add_cls else []
         end_a, end_b = ([f"{self.sep_token}:{i}"] if self.add_sep else [] for i in (0, 1))
         used = [self.cls_token] * self.add_cls + [self.sep_token] * self.add_sep
-        self._tokenizer.post_processor = TemplateProcessing(
+        self.backend_tokenizer.post_processor = TemplateProcessing(
             single=[*start, "$A:0", *end_a],
             pair=[*start, "$A:0", *end_a, "$B:1", *end_b],
-            special_tokens=[(token, self._tokenizer.token_to_id(token)) for token in used],
+            special_tokens=[(token, self.backend_tokenizer.token_to_id(token)) for token in used],
         )
 
     def get_special_tokens_mask(
@@ -151,8 +154,8 @@ class TableTokenizer(TokenizersBackend):
 
     def _save_pretrained(self, *args, **kwargs) -> tuple[str, ...]:
         # the padding and truncation of the last call must not become those of the saved tokenizer
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
+        self.backend_tokenizer.no_truncation()
         return super()._save_pretrained(*args, **kwargs)
 
     def _add_tokens(self, new_tokens, special_tokens: bool = False) -> int:
@@ -165,32 +168,32 @@ class TableTokenizer(TokenizersBackend):
     def _fill_table(self):
         """Note what the look-up needs to know of the backend."""
         self._table = self._ask_table()
-        self._table_size = self._tokenizer.get_vocab_size()
+        self._table_size = self.backend_tokenizer.get_vocab_size()
         added = self.added_tokens_decoder.values()
         self._added_texts = tuple(token.content for token in added)
         self._added_starts = tuple(sorted({text[0] for text in self._added_texts}))
         # such a token is found in the normalized text, which the look-up never makes
-        self._added_hide = self._tokenizer.normalizer is not None and any(
+        self._added_hide = self.backend_tokenizer.normalizer is not None and any(
             token.normalized for token in added
         )
 
     def _ask_table(self) -> np.ndarray:
         """Ids of the code points; the last entry is [UNK] and stands for all that follow."""
-        known = {token for token in self._tokenizer.get_vocab() if len(token) == 1}
-        characters = sorted(known.union(map(chr, range(256))))
+        known = {token for token in self.backend_tokenizer.get_vocab() if len(token) == 1}
+        characters = sorted(known.union(map(chr, range(256))).difference(self.dropped))
         text = "".join(characters)
-        if self._tokenizer.normalizer is not None:
-            text = self._tokenizer.normalizer.normalize_str(text)
-        ids = [token.id for token in self._tokenizer.model.tokenize(text)]
+        if self.backend_tokenizer.normalizer is not None:
+            text = self.backend_tokenizer.normalizer.normalize_str(text)
+        ids = [token.id for token in self.backend_tokenizer.model.tokenize(text)]
         if len(ids) != len(characters):
             raise ValueError(
                 f"{type(self).__name__} was given a tokenizer.json that makes {len(ids)} tokens of"
                 f" {len(characters)} characters: it accepts one token for each character."
             )
-        unknown = self._tokenizer.token_to_id(self._tokenizer.model.unk_token)
+        unknown = self.backend_tokenizer.token_to_id(self.backend_tokenizer.model.unk_token)
         table = np.full(ord(characters[-1]) + 2, unknown)
         table[[ord(c) for c in characters]] = ids
-        return table.astype(np.min_scalar_type(self._tokenizer.get_vocab_size()))
+        return table.astype(np.min_scalar_type(self.backend_tokenizer.get_vocab_size()))
 
     def _split_units(self, texts: Sequence[str], joined: str) -> tuple[np.ndarray, list[int]]:
         """Code points of the joined texts, and how many each text has."""
@@ -206,7 +209,7 @@ class TableTokenizer(TokenizersBackend):
             return None
         if not all(isinstance(text, str) for text in texts):
             return None
-        if self._tokenizer.get_vocab_size() != self._table_size:
+        if self.backend_tokenizer.get_vocab_size() != self._table_size:
             self._fill_table()  # tokens were added behind our back, on the backend
         joined = "".join(texts)
         # the search for one character is far quicker than the search for a word
@@ -215,6 +218,9 @@ class TableTokenizer(TokenizersBackend):
             and any(text in joined for text in self._added_texts)
         ):
             return None
+        if any(character in joined for character in self.dropped):
+            texts = [text.translate(dict.fromkeys(map(ord, self.dropped))) for text in texts]
+            joined = "".join(texts)
         try:
             codes, lengths = self._split_units(texts, joined)
         except UnicodeEncodeError:  # lone surrogates: the backend has its own error for them
@@ -244,7 +250,7 @@ class TableTokenizer(TokenizersBackend):
             data["length"] = widths
         # a copy, as sides of padding and truncation may be set anew before the encodings are made
         quiet = options | {"return_tensors": None, "verbose": False}
-        make = partial(TokenizersBackend._encode_plus, copy.copy(self), text, **quiet)
+        make = partial(encode_by_backend, copy.copy(self), text, **quiet)
         encodings = LazyEncodings(make, len(widths))
         return BatchEncoding(data, encodings, tensor_type=tensors, n_sequences=1)
 
@@ -280,9 +286,7 @@ class TableTokenizer(TokenizersBackend):
         widths = find_widths(sizes, options)
         for width in widths:
             if width > self.model_max_length:
-                self._eventual_warn_about_too_long_sequence(
-                    range(width), asked("max_length"), asked("verbose", True)
-                )
+                warn_of_length(self, width, asked("max_length"), asked("verbose", True))
 
         texts = np.split(ids, np.cumsum(lengths)[:-1])
         texts = (
@@ -312,7 +316,7 @@ class TableTokenizer(TokenizersBackend):
             pad_to_multiple_of=None,
             padding_side=None,
         )
-        probe = self._tokenizer.encode("A")
+        probe = self.backend_tokenizer.encode("A")
         begin = probe.sequence_ids.index(0)
         return probe.ids[:begin], probe.ids[begin + 1 :]
 

@@ -1,6 +1,7 @@
 """Settings of a recipe as one table of names: from a file, from `key=value`, and back to a file."""
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,8 +9,9 @@ from typing import Any, TypeVar
 import yaml
 from transformers import TrainingArguments
 
-from ..auto import FAMILIES
-from .models import known_fields, name_closest
+from ..privacy import shorten_path
+from ..reporting.files import write_text
+from .models import known_fields_of, name_closest
 
 Options = TypeVar("Options")
 
@@ -20,7 +22,7 @@ SETTINGS = "settings"
 # of a machine or a moment, hence not part of what is repeated
 _NOT_SAVED = {
     "output_dir",
-    "overwrite_output_dir",
+    "overwrite",
     "resume_from_checkpoint",
     "push_to_hub",
     "logging_dir",
@@ -59,7 +61,7 @@ class Configuration:
             if not isinstance(values, dict):
                 raise ValueError(f"{path}: {section} must hold names and values, got {values!r}.")
             for name, value in values.items():
-                self.put(f"{section}.{name}", value)
+                self.put(f"{section}.{name}", _map_text(value, os.path.expanduser))
 
     def put(self, key: str, value: Any) -> None:
         """Set one value; a key is a name, or `section.name` where sections share a name.
@@ -87,7 +89,7 @@ class Configuration:
         """Set a config field of a new model."""
         settings = self.values.get("model", {})
         family = settings.get("family", self._default("model", "family"))
-        known = known_fields(FAMILIES[family]) if family in FAMILIES else set()
+        known = known_fields_of(family)
         if name not in known:
             accepted = set(known).union(*self._places().values())
             raise ValueError(name_closest(name, accepted, "setting of this command"))
@@ -159,7 +161,7 @@ def describe_run(options: Any, arguments: TrainingArguments) -> dict[str, dict[s
         for one in fields(arguments)
         if one.init
         and one.name not in _NOT_SAVED
-        and "token" not in one.name.replace("token_budget", "")
+        and not one.name.endswith("_token")
         and "hub" not in one.name
         and given.get(one.name) != defaults.get(one.name, MISSING)
         and given.get(one.name) is not None
@@ -172,10 +174,22 @@ def _default_of(one: Field) -> Any:
 
 
 def save_run(path: Path, options: Any, arguments: TrainingArguments) -> None:
-    """Write the values of a run to a file that `Configuration.read` takes."""
-    text = yaml.safe_dump(_plain(describe_run(options, arguments)), sort_keys=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("# repeats this run: hf-mixers COMMAND --config run.yaml\n" + text, "utf-8")
+    """Write the values of a run to a file that `Configuration.read` takes.
+
+    Paths are relative to the working folder, or to the home folder as `~/...`.
+    """
+    values = _map_text(_plain(describe_run(options, arguments)), shorten_path)
+    text = yaml.safe_dump(values, sort_keys=False)
+    write_text(path, "# repeats this run: hf-mixers COMMAND --config run.yaml\n" + text)
+
+
+def _map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """The same mappings and lists, with every text in them changed."""
+    if isinstance(value, dict):
+        return {key: _map_text(one, change) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_map_text(one, change) for one in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:

@@ -86,8 +86,8 @@ class FinetuneOptions:
 
 def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     """Load, split, encode, train, evaluate next to baselines, report; return the results."""
-    begin_run(arguments)
     evaluation = options.evaluation
+    begin_run(arguments, smoke=evaluation.smoke)
     if evaluation.smoke:
         arguments = change_arguments(arguments, num_train_epochs=1)
         evaluation = replace(evaluation, baselines=["kmer"])

@@ -166,9 +166,7 @@ def load_parts(
         dataset = filter_letters(dataset, letters + "U", options.bad_records)
     if options.data is None and not split.has_groups and split.split_column is None:
         split = replace(split, split_column="split")
-    parts = make_parts(dataset, split)
-    if part not in parts:
-        raise ValueError(f"There is no {part} part to report on: {', '.join(parts)} are there.")
+    parts = make_parts(dataset, split, required=part)
     if options.score_column and "test" in parts:
         parts["test"] = leave_out_seen(parts["test"], options.score_column)
     if options.train_fraction != 1:

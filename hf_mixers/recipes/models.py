@@ -6,9 +6,9 @@ from typing import Any
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
-    PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from ..auto import FAMILIES, Family
 from .options import CheckpointOptions, ModelOptions
@@ -46,25 +46,37 @@ def new_model(
         auto_class: Which of the family's models.
     """
     family = find_family(options.family)
+    model_class = family.model_class(auto_class)
     settings = options.config_fields()
+    _check_fields(family, {**settings, **fields})
     if options.preset:
-        config = family.config.preset(options.preset, **{**fields, **settings})
+        config = family.config.preset(options.preset, **{**settings, **fields})
     else:
-        defaults = DEFAULT_SETTINGS.get(options.family, {})
-        config = _make_config(family, {**(suggestions or {}), **defaults, **settings, **fields})
-    return family.model_class(auto_class)(config)
+        defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
+        config = family.config(**{**defaults, **settings, **fields})
+    return model_class(config)
 
 
-def _make_config(family: Family, settings: Mapping[str, Any]) -> PreTrainedConfig:
-    unknown = [name for name in settings if name not in known_fields(family)]
+def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
+    known = known_fields(family)
+    unknown = [name for name in settings if name not in known]
     if unknown:
-        raise ValueError(name_closest(unknown[0], known_fields(family), "config field"))
-    return family.config(**settings)
+        raise ValueError(name_closest(unknown[0], known, "config field"))
 
 
 def known_fields(family: Family) -> set[str]:
     """Names that the config of a family accepts."""
     return set(family.config().to_dict()) | {"num_labels", "id2label", "label2id", "problem_type"}
+
+
+def known_fields_of(model_type: str) -> set[str]:
+    """The same for the name of a family, or of a model type of transformers."""
+    if model_type in FAMILIES:
+        return known_fields(FAMILIES[model_type])
+    if model_type in CONFIG_MAPPING:
+        kind = CONFIG_MAPPING[model_type]
+        return set(kind().to_dict()) | set(kind.attribute_map)
+    return set()
 
 
 def name_closest(given: str, accepted: set[str], what: str) -> str:

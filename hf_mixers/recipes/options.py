@@ -23,6 +23,14 @@ class RunArguments(MixerTrainingArguments):
     save_total_limit: int = field(default=2)
     logging_steps: float = field(default=50)
     report_to: str = field(default="none")
+    overwrite: bool = field(
+        default=False,
+        metadata={"help": "Delete results and checkpoints of an earlier run in the output folder."},
+    )
+    license: str | None = field(
+        default=None,
+        metadata={"help": "Licence that the card names, such as apache-2.0; default: none."},
+    )
 
 
 @dataclass

@@ -12,12 +12,20 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
-from transformers import EarlyStoppingCallback, EvalPrediction, PreTrainedModel, set_seed
+from transformers import (
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PreTrainedModel,
+    TrainerCallback,
+    set_seed,
+)
 from transformers.utils import logging
 
 from ..data.splits import subset_stratified
 from ..metrics import overall_values
+from ..privacy import name_path
 from ..reporting.files import write_json, write_table
+from ..reporting.occupied import leave_folder, occupy_folder
 from ..reporting.run_folder import log_overall, write_run
 from ..training import MixerTrainer
 from .options import RunArguments, change_arguments, find_checkpoint
@@ -29,11 +37,24 @@ logger = logging.get_logger(__name__)
 SMOKE_ROWS = 60
 
 
-def begin_run(arguments: RunArguments) -> None:
-    """Set the seed, and look for what the end of a run needs before its beginning."""
+def begin_run(arguments: RunArguments, *, smoke: bool = False) -> None:
+    """Set the seed, take the folder, and look for what the end of a run needs before its beginning.
+
+    A folder in which another run works, or has left results, is refused.
+    """
+    if smoke and arguments.push_to_hub:
+        raise ValueError("A smoke run is not published: push_to_hub and smoke exclude each other.")
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("The plots of a run require matplotlib: pip install 'hf-mixers[plots]'.")
+    take_folder(arguments)
     set_seed(arguments.seed)
+
+
+def take_folder(arguments: RunArguments) -> None:
+    """Let the first of several processes take the output folder; again by the same is no error."""
+    if arguments.process_index == 0:
+        resume = bool(find_checkpoint(arguments))
+        occupy_folder(arguments.output_dir, overwrite=arguments.overwrite, resume=resume)
 
 
 def shrink(parts: DatasetDict, label_column: str | None = "label") -> DatasetDict:
@@ -53,16 +74,18 @@ def train_model(
     target: Target,
     *,
     patience: int | None,
+    callbacks: Sequence[TrainerCallback] = (),
     **options: Any,
 ) -> MixerTrainer:
     """Train on `rows["train"]`; the best epoch on `rows["validation"]` is kept, if it is there.
 
     Args:
         patience: Evaluations without improvement after which to stop; None: never.
+        callbacks: Of the trainer.
         options: Further arguments of the trainer.
     """
     logger.info(f"{type(model).__name__}: {model.num_parameters():,} parameters")
-    callbacks = []
+    callbacks = list(callbacks)
     if "validation" not in rows:
         # a loss per epoch to draw, however few the steps
         arguments = change_arguments(
@@ -114,6 +137,7 @@ class Report:
         base_model: What the model started from.
         notes: Sentences for users of the model.
         plots: Pictures in the folder that the recipe has drawn itself.
+        sizes: Rows of every part, where they are not those that the trainer was given.
     """
 
     part: str
@@ -126,6 +150,12 @@ class Report:
     base_model: str | None = None
     notes: Sequence[str] = ()
     plots: Sequence[str] = ()
+    sizes: Mapping[str, int] | None = None
+
+    @property
+    def smoke(self) -> bool:
+        """Whether a section of the options says that this is a smoke run."""
+        return any(getattr(section, "smoke", False) for section in self.options.values())
 
 
 def report_outputs(
@@ -178,19 +208,22 @@ def finish_run(
         notes=notes,
         base_model=report.base_model,
         processor=report.processor,
+        sizes=report.sizes,
+        smoke=report.smoke,
     )
+    leave_folder(trainer.args.output_dir)
     log_overall(reports)
     logger.info(f"Everything is in {trainer.args.output_dir}/")
     return results
 
 
 def name_source(paths: Sequence[str]) -> str:
-    """What to call data from files: their names and the folders they lie in.
+    """What to call data from files: their names, without the folders they lie in.
 
     >>> name_source(["/home/me/heart/beats.npz", "genes"])
-    'beats.npz in heart, genes'
+    'beats.npz, genes'
     """
-    return ", ".join(" in ".join(reversed(Path(path).parts[-2:])) for path in paths)
+    return ", ".join(name_path(path) for path in paths)
 
 
 def longest_sequence(parts: Mapping[str, Dataset]) -> int:

@@ -103,8 +103,8 @@ class PretrainOptions:
 
 def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
     """Cut windows, mask, train, evaluate next to baselines, report; return the results."""
-    begin_run(arguments)
     data = options.data
+    begin_run(arguments, smoke=data.smoke)
     if data.smoke:
         data, arguments = data.shrink(), change_arguments(arguments, num_train_epochs=1)
     # before training, as they may be refused
@@ -155,6 +155,7 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
         task="fill-mask",
         options=vars(options),
         processor=tokenizer,
+        sizes={"train": len(train), "test": len(evaluation)},
     )
     return finish_run(trainer, reports, report, plots=["by_length.png"])
 

@@ -34,7 +34,10 @@ class Classes:
     def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
         """What is written about every row, given logits."""
         scores = softmax(outputs, axis=-1).round(6)
-        columns = {"label": [self.names[label] for label in labels]}
+        columns = {
+            "label": [self.names[label] for label in labels],
+            "prediction": [self.names[number] for number in outputs.argmax(-1)],
+        }
         return columns | {f"score_{n}": scores[:, i] for i, n in enumerate(self.names)}
 
     def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:

@@ -1,20 +1,32 @@
-"""Model cards made from a run: every number in a card comes from the reports it is given."""
+"""Model cards made from a run: every number in a card comes from the reports it is given.
+
+The text is that of `card_template.md`. What a family has to say about its inputs and limits comes
+from its config, so that any model of transformers can have a card.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
-from transformers import PreTrainedConfig, PreTrainedModel
+from jinja2 import Environment, StrictUndefined
+from transformers import PreTrainedModel
 
-from ..auto import FAMILIES, AutoModelForSequencePairClassification
+from ..auto import FAMILIES
+from ..metrics.reports import MIN_ROWS_OF_INTERVAL
+from ..privacy import name_path, strip_text
 from .environment import run_environment
+from .markup import escape, format_number, show, table
 from .plots import metric_name
+from .usage import usage_code
 
 # names of the Hub for metrics that have another one here
 HUB_METRICS = {"mcc": "matthews_correlation", "r2": "r_squared"}
 # entries of a flat report that are no metrics
 NO_METRICS = ("count", "confidence", "num_bootstrap", "seed", "tolerance", "threshold")
+# what the tokenizer of the card's code reads
+EXAMPLES = ("ACGTACGTAC", "GATTACA")
 
 
 def make_card(
@@ -28,120 +40,163 @@ def make_card(
     baselines: Mapping[str, Mapping] | None = None,
     plots: Mapping[str, str | Path] | Sequence[str | Path] | None = None,
     notes: Sequence[str] = (),
-    license: str = "apache-2.0",
+    license: str | None = None,
     versions: Mapping | None = None,
     has_tokenizer: bool = True,
+    examples: Sequence[str] = EXAMPLES,
+    sizes: Mapping[str, int] | None = None,
+    smoke: bool = False,
 ) -> ModelCard:
     """The card of a trained model, with its results in the text and in the metadata.
 
+    Names are escaped, and are base names where they are paths.
+
     Args:
-        report: what `classification_report` or `regression_report` gave on the test rows, or
+        model: Any model of transformers.
+        report: What `classification_report` or `regression_report` gave on the test rows, or
             plain numbers by name of the metric.
-        dataset_name: name of the data; `owner/name` is taken for that of a data set on the Hub.
-        task: pipeline tag of the Hub, such as `text-classification` or `fill-mask`.
-        base_model: what the model was fine-tuned from, a name on the Hub or a folder.
-        training: settings of the run by name.
-        baselines: reports of other models on the same rows, by name.
-        plots: pictures that lie beside the card, as files or as files by caption.
-        notes: what users must know, as sentences.
-        versions: what `run_environment` gave where the model was trained, by default here.
-        has_tokenizer: a model that reads tokens lies beside its tokenizer.
+        dataset_name: Name of the data; `owner/name` is taken for that of a data set on the Hub.
+        task: Pipeline tag of the Hub, such as `text-classification` or `fill-mask`.
+        base_model: What the model was fine-tuned from, a name on the Hub or a folder.
+        training: Settings of the run by name.
+        baselines: Reports of other models on the same rows, by name.
+        plots: Pictures that lie next to the card, as files or as files by caption.
+        notes: What users must know, as sentences in Markdown.
+        license: That of the model, as the Hub names it; None: the card claims none.
+        versions: What `run_environment` gave where the model was trained, by default here.
+        has_tokenizer: A model that reads tokens lies next to its tokenizer.
+        examples: Texts that the code of the card hands to the tokenizer.
+        sizes: Rows of every part of the data.
+        smoke: A run of seconds; the card says so and has no results in its metadata.
     """
     training, baselines = dict(training or {}), dict(baselines or {})
     versions = run_environment(training.get("seed")) if versions is None else versions
-    overall = _metrics(report)
-    if not overall:
+    if not _metrics(report):
         raise ValueError(f"A card needs a report with metrics, got the keys {sorted(report)}.")
+    name = " ".join(strip_text(dataset_name).split())
+    data = _metadata(model, name, task, base_model, license, {} if smoke else report)
+    text = _template().render(
+        metadata=data.to_yaml(),
+        title=f"{type(model).__name__} on {escape(name)}",
+        smoke=smoke,
+        description=_describe(model, name, base_model),
+        sizes=", ".join(f"{part} {count:,}" for part, count in _sizes(report, sizes).items()),
+        intervals=_explain_intervals(report),
+        results=_results(report, baselines),
+        by_class=_by_class(report),
+        by_length=_by_length(report),
+        few_rows=MIN_ROWS_OF_INTERVAL if _has_small_bins(report) else None,
+        plots=_pictures(plots),
+        code=usage_code(model, examples, has_tokenizer),
+        notes=notes,
+        settings=_settings(model, training, versions),
+        limits=_limits(model, report),
+    )
+    return ModelCard(text)
+
+
+def _template():
+    """The template; blocks of it leave no empty lines behind."""
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    environment.globals["table"] = table
+    text = files(__package__).joinpath("card_template.md").read_text(encoding="utf-8")
+    return environment.from_string(text)
+
+
+def _metadata(
+    model: PreTrainedModel,
+    dataset_name: str,
+    task: str,
+    base_model: str | None,
+    license: str | None,
+    report: Mapping,
+) -> ModelCardData:
     model_type = model.config.model_type
-    data = ModelCardData(
+    is_ours = model_type in FAMILIES
+    slug = _slug(dataset_name.rpartition("/")[2])
+    overall = _metrics(report)
+    return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
         license=license,
-        tags=[model_type, "hf_mixers", "long-sequences"],
+        tags=[model_type, "hf_mixers", *(["long-sequences"] if is_ours else [])],
         datasets=[dataset_name] if _is_on_hub(dataset_name) else None,
         base_model=base_model if _is_on_hub(base_model) else None,
-        metrics=[HUB_METRICS.get(name, name) for name in overall],
-        model_name=f"{model_type}-{_slug(dataset_name.rpartition('/')[2])}",
+        metrics=[HUB_METRICS.get(name, name) for name in overall] or None,
+        model_name=f"{model_type}-{slug}",
         eval_results=[
             EvalResult(
                 task_type=task,
-                dataset_type=_slug(dataset_name.rpartition("/")[2]),
+                dataset_type=slug,
                 dataset_name=dataset_name,
                 dataset_split="test",
                 metric_type=HUB_METRICS.get(name, name),
-                metric_name=metric_name(name),
+                metric_name=_label(name, report),
                 metric_value=metric["value"],
             )
             for name, metric in overall.items()
             if metric["value"] is not None
-        ],
+        ]
+        or None,
     )
-    sections = [
-        f"# {type(model).__name__} on {dataset_name}",
-        _describe(model, dataset_name, base_model),
-        "## Results",
-        _results(report, baselines),
-        *_by_length(report),
-        *_pictures(plots),
-        "## How to use",
-        _usage(model, has_tokenizer),
-        *notes,
-        "## Training",
-        _settings(model, training, versions),
-        "## Limits",
-        _limits(model, report),
-    ]
-    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(sections) + "\n")
-
-
-def format_number(value: float | None) -> str:
-    """A number with three digits after the point, or three that count if it is small.
-
-    >>> format_number(0.93614), format_number(0.0012345), format_number(3), format_number(None)
-    ('0.936', '0.00123', '3', 'undefined')
-    """
-    if value is None:
-        return "undefined"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.3f}" if value == 0 or abs(value) >= 0.1 else f"{value:.3g}"
 
 
 def _describe(model: PreTrainedModel, dataset_name: str, base_model: str | None) -> str:
     config = model.config
-    start = f" It started from `{base_model}`." if base_model else ""
-    return (
-        f"A `{config.model_type}` model of the package hf_mixers with"
-        f" {model.num_parameters():,} parameters, {config.num_hidden_layers} blocks of width"
-        f" {config.hidden_size}, built for {_describe_input(config)}, trained on"
-        f" {dataset_name}.{start} An example gets the same answer alone, padded or batched with"
-        " others."
-    )
+    blocks, width = (getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
+    parts = [f"{model.num_parameters():,} parameters"]
+    if isinstance(blocks, int) and isinstance(width, int):
+        parts.append(f"{blocks} blocks of width {width}")
+    package = " of the package hf_mixers" if config.model_type in FAMILIES else ""
+    sentences = [
+        f"A `{config.model_type}` model{package} with {', '.join(parts)}, built for"
+        f" {_describe_input(model)}, trained on {escape(dataset_name)}."
+    ]
+    if base_model:
+        is_folder = not _is_on_hub(base_model)
+        start = name_path(base_model) if is_folder else base_model
+        sentences.append(f"It started from {escape(start)}.")
+    if hasattr(config, "describe_answers"):
+        sentences.append(config.describe_answers())
+    return " ".join(sentences)
 
 
-def _describe_input(config: PreTrainedConfig) -> str:
-    if config.main_input == "pixel_values":
-        size = config.image_size
-        return f"images of {size} x {size} pixels in {config.num_channels} channels"
-    if config.main_input == "numeric_values":
-        numbers, categories = config.num_numeric_features or 0, len(config.category_sizes or ())
-        return f"tables with {numbers} columns of numbers and {categories} of categories"
-    return f"sequences of up to {config.max_position_embeddings:,} tokens"
+def _describe_input(model: PreTrainedModel) -> str:
+    config, name = model.config, model.main_input_name
+    if hasattr(config, "describe_input"):
+        return config.describe_input()
+    longest, size = (getattr(config, n, None) for n in ("max_position_embeddings", "image_size"))
+    if name == "input_ids":
+        return f"sequences of up to {longest:,} tokens" if longest else "sequences of tokens"
+    if name == "pixel_values":
+        return f"images of {size} x {size} pixels" if isinstance(size, int) else "images"
+    return f"inputs called `{name}`"
 
 
-def _results(report: Mapping, baselines: Mapping[str, Mapping]) -> str:
+def _label(name: str, report: Mapping) -> str:
+    """The name of a metric, with the class that F1 is of."""
+    of = f" ({report['f1_of']})" if name == "f1" and "f1_of" in report else ""
+    return metric_name(name) + of
+
+
+def _results(report: Mapping, baselines: Mapping[str, Mapping]) -> list[list[str]]:
     overall = _metrics(report)
-    columns = {"this model": overall} | {name: _metrics(r) for name, r in baselines.items()}
-    names = list(overall)
-    table = _table(
-        ["", *(metric_name(name) for name in names)],
-        [
-            [model, *(_cell(metrics.get(name)) for name in names)]
-            for model, metrics in columns.items()
-        ],
-    )
-    count = f"Test rows: {report['count']:,}. " if "count" in report else ""
-    return f"{count}{_explain_intervals(report)}\n\n{table}".lstrip()
+    models = {"this model": overall} | {
+        escape(name): _metrics(one) for name, one in baselines.items()
+    }
+    return [
+        ["", *(escape(_label(name, report)) for name in overall)],
+        *(
+            [model, *(_cell(metrics.get(name)) for name in overall)]
+            for model, metrics in models.items()
+        ),
+    ]
+
+
+def _sizes(report: Mapping, sizes: Mapping[str, int] | None) -> Mapping[str, int]:
+    return sizes or ({"test": report["count"]} if "count" in report else {})
 
 
 def _explain_intervals(report: Mapping) -> str:
@@ -153,11 +208,23 @@ def _explain_intervals(report: Mapping) -> str:
     )
 
 
-def _by_length(report: Mapping) -> Iterator[str]:
-    if not report.get("by_length"):
-        return
-    yield "### By length"
-    names = [name for name in _metrics(report) if name in report["by_length"][0]]
+def _by_class(report: Mapping) -> list[list[str]]:
+    """Precision and recall of every class, if the report has them."""
+    if not report.get("by_class"):
+        return []
+    metrics = ("precision", "recall", "f1")
+    rows = [
+        [escape(one["name"]), f"{one['count']:,}", *(format_number(one[name]) for name in metrics)]
+        for one in report["by_class"]
+    ]
+    return [["class", "rows", *map(metric_name, metrics)], *rows]
+
+
+def _by_length(report: Mapping) -> list[list[str]]:
+    bins = report.get("by_length")
+    if not bins:
+        return []
+    names = [name for name in _metrics(report) if name in bins[0]]
     rows = [
         [
             f"{part['from_percentile']:g} to {part['to_percentile']:g}",
@@ -165,140 +232,54 @@ def _by_length(report: Mapping) -> Iterator[str]:
             f"{part['count']:,}",
             *(_cell(part[name]) for name in names),
         ]
-        for part in report["by_length"]
+        for part in bins
     ]
-    yield _table(["percentile", "length", "rows", *(metric_name(name) for name in names)], rows)
+    return [["percentile", "length", "rows", *(escape(_label(n, report)) for n in names)], *rows]
 
 
-def _pictures(plots: Mapping | Sequence | None) -> Iterator[str]:
-    if not plots:
-        return
+def _has_small_bins(report: Mapping) -> bool:
+    counts = [part["count"] for part in report.get("by_length") or []]
+    return bool(report.get("num_bootstrap")) and min(counts, default=10**9) < MIN_ROWS_OF_INTERVAL
+
+
+def _pictures(plots: Mapping | Sequence | None) -> list[tuple[str, str]]:
     if not isinstance(plots, Mapping):
-        plots = {Path(path).stem.replace("_", " "): path for path in plots}
-    for caption, path in plots.items():
-        # a card is read far from the folders of the run
-        place = Path(path).name if Path(path).is_absolute() else Path(path).as_posix()
-        yield f"![{caption}]({place})"
+        plots = {Path(path).stem.replace("_", " "): path for path in plots or ()}
+    # a card is read far from the folders of the run
+    places = {
+        caption: Path(path).name if Path(path).is_absolute() else Path(path).as_posix()
+        for caption, path in plots.items()
+    }
+    return [(escape(caption), place) for caption, place in places.items()]
 
 
-def _usage(model: PreTrainedModel, has_tokenizer: bool) -> str:
-    auto, is_pair = _auto_class(model)
-    config = model.config
-    has_tokenizer = has_tokenizer and config.main_input == "input_ids"
-    of_transformers = [auto] * (not is_pair) + ["AutoTokenizer"] * has_tokenizer
-    lines = ["import torch"]
-    if of_transformers:
-        lines.append(f"from transformers import {', '.join(of_transformers)}")
-    lines += ["", "import hf_mixers  # registers the Auto classes"]
-    if is_pair:
-        lines.append(f"from hf_mixers import {auto}")
-    lines += [
-        "",
-        'checkpoint = "."  # the folder of this card, or the name of its repository',
-        f"model = {auto}.from_pretrained(checkpoint).eval()",
-    ]
-    if has_tokenizer:
-        # padding of flat models is read as a token
-        padding = "padding=True"
-        if config.pooling == "flat":
-            padding = f'padding="max_length", max_length={config.max_position_embeddings}, '
-            padding += "return_attention_mask=False"
-        lines += [
-            "tokenizer = AutoTokenizer.from_pretrained(checkpoint)",
-            'texts = ["ACGTACGTAC", "GATTACA"]',
-            f'inputs = tokenizer(texts, {padding}, return_tensors="pt")',
-        ]
-    else:
-        lines.append(f"inputs = {{{', '.join(_made_up_inputs(config))}}}")
-    if is_pair:
-        lines.append('inputs |= {f"{name}_2": value for name, value in inputs.items()}')
-        if config.num_tasks is not None:
-            lines.append('inputs["task_ids"] = torch.tensor([0, 0])')
-    field = "last_hidden_state" if auto == "AutoModel" else "logits"
-    lines += [
-        "with torch.no_grad():",
-        f"    output = model(**inputs).{field}",
-        "print(output.shape)",
-    ]
-    return "```python\n" + "\n".join(lines) + "\n```"
-
-
-def _made_up_inputs(config: PreTrainedConfig) -> Iterator[str]:
-    """Code for two examples of what a model without a tokenizer reads."""
-    length = config.max_position_embeddings if config.pooling == "flat" else 10
-    if config.main_input == "input_ids":
-        yield f'"input_ids": torch.randint({config.vocab_size}, (2, {length}))'
-    elif config.main_input == "input_values":
-        yield f'"input_values": torch.randn(2, {length}, {config.input_features})'
-    elif config.main_input == "pixel_values":
-        shape = f"2, {config.num_channels}, {config.image_size}, {config.image_size}"
-        yield f'"pixel_values": torch.randn({shape})'
-    else:
-        if config.num_numeric_features:
-            yield f'"numeric_values": torch.randn(2, {config.num_numeric_features})'
-        if config.category_sizes:
-            size = f"2, {len(config.category_sizes)}"
-            yield f'"category_ids": torch.zeros({size}, dtype=torch.long)'
-
-
-def _auto_class(model: PreTrainedModel) -> tuple[str, bool]:
-    """The Auto class that loads a model, and whether it is one of this package."""
-    family = FAMILIES.get(model.config.model_type)
-    if family is None:
-        raise ValueError(
-            f"Cards are for {', '.join(FAMILIES)}, got model_type={model.config.model_type!r}."
-        )
-    found = [auto for auto, kind in family.models.items() if type(model) is kind]
-    if not found:
-        raise ValueError(f"Cards are for models with an Auto class, got {type(model).__name__}.")
-    return found[0].__name__, found[0] is AutoModelForSequencePairClassification
-
-
-def _settings(model: PreTrainedModel, training: Mapping, versions: Mapping) -> str:
-    rows = [["parameters", f"{model.num_parameters():,}"]]
-    rows += [[name.replace("_", " "), _show(value)] for name, value in training.items()]
+def _settings(model: PreTrainedModel, training: Mapping, versions: Mapping) -> list[list[str]]:
+    rows = [["setting", "value"], ["parameters", f"{model.num_parameters():,}"]]
+    rows += [[escape(name.replace("_", " ")), show(value)] for name, value in training.items()]
     if "seed" not in training and versions.get("seed") is not None:
-        rows.append(["seed", _show(versions["seed"])])
-    rows += [[name, _show(value)] for name, value in versions.get("machine", {}).items()]
-    rows += [[name, _show(value)] for name, value in versions.get("versions", {}).items()]
-    return _table(["setting", "value"], rows)
+        rows.append(["seed", show(versions["seed"])])
+    for kind in ("machine", "versions"):
+        rows += [[name, show(value)] for name, value in versions.get(kind, {}).items()]
+    return rows
 
 
-def _limits(model: PreTrainedModel, report: Mapping) -> str:
+def _limits(model: PreTrainedModel, report: Mapping) -> list[str]:
     points = []
     if report.get("by_length"):
         low = min(part["min_length"] for part in report["by_length"])
         high = max(part["max_length"] for part in report["by_length"])
-        points.append(
-            f"Measured on sequences of {low:,} to {high:,} tokens; nothing is known beyond."
-        )
-    if model.config.main_input in ("input_ids", "input_values"):
-        points.append(_limit_length(model.config))
-    if report.get("confusion_matrix"):
-        counts = [sum(row) for row in report["confusion_matrix"]]
-        names = report.get("class_names") or range(len(counts))
-        shares = ", ".join(f"{name} {n:,}" for name, n in zip(names, counts, strict=True))
-        points.append(
-            f"It always answers with one of the classes it was trained on (test rows: {shares})."
-        )
+        points.append(f"Evaluated on lengths of {low:,} to {high:,}; nothing is known beyond.")
+    if hasattr(model.config, "describe_limits"):
+        points += model.config.describe_limits()
+    if report.get("by_class"):
+        points.append("It always answers with one of the classes it was trained on.")
     if report.get("num_bootstrap"):
         points.append(
-            "Intervals tell the chance in the choice of test rows, not that of another training"
-            " run, nor of data from elsewhere; without a wrong row they have no width, however few"
-            " the rows."
+            "Intervals show the uncertainty from the choice of test rows, not that of another"
+            " training run or of data from elsewhere; without a wrong row they have no width,"
+            " however few the rows."
         )
-    return "\n".join(f"- {point}" for point in points)
-
-
-def _limit_length(config: PreTrainedConfig) -> str:
-    longest = f"{config.max_position_embeddings:,}"
-    if config.pooling == "flat":
-        return f"Reads sequences of exactly {longest} tokens; others are refused."
-    if config.length_limit is not None:
-        return f"Reads up to {longest} tokens; longer sequences are refused."
-    if hasattr(config, "attention_type"):
-        return f"Built for up to {longest} tokens; longer sequences are read as well."
-    return f"Built for up to {longest} tokens; the ends of longer ones may not hear each other."
+    return points
 
 
 def _metrics(report: Mapping) -> dict[str, dict]:
@@ -321,18 +302,6 @@ def _cell(metric: Mapping | None) -> str:
     return f"{value} [{format_number(metric['low'])}, {format_number(metric['high'])}]"
 
 
-def _show(value) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_show, value))
-    # a bar would end the cell of the table
-    return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _is_on_hub(name: str | None) -> bool:
     """Whether a name can be that of a repository `owner/name`, and is no file or folder here."""
     is_id = name is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", name) is not None
@@ -340,4 +309,4 @@ def _is_on_hub(name: str | None) -> bool:
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"[^\w./-]+", "-", name).strip("-")
+    return re.sub(r"[^\w./-]+", "-", name).strip("-") or "data"

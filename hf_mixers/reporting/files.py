@@ -1,4 +1,4 @@
-"""Files of results: JSON for reading and CSV tables."""
+"""Files of results: JSON for reading and CSV tables, there as a whole or not at all."""
 
 import csv
 import json
@@ -6,17 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .atomic import write_atomically
 
-def write_json(path: Path, content: Any) -> None:
+
+def write_text(path: str | Path, text: str) -> None:
+    """A text file in UTF-8."""
+    with write_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | Path, content: Any) -> None:
     """JSON for reading, with text in place of what JSON does not know."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, indent=1, default=str) + "\n")
 
 
-def write_table(path: Path, columns: Mapping[str, Sequence]) -> None:
+def write_table(path: str | Path, columns: Mapping[str, Sequence]) -> None:
     """A CSV file with one column per name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with (
+        write_atomically(path) as draft,
+        open(draft, "w", newline="", encoding="utf-8") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))

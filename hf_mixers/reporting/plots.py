@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .atomic import write_atomically
+
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale here
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
@@ -234,13 +236,13 @@ def new_figure(width: float, height: float):
 
 def save_figure(figure, path: Path) -> Path:
     """Write a figure, with the axes of all our pictures."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         # lines would cross the cells of an image
         if not axes.images:
             axes.grid(axis="y", alpha=0.25, linewidth=0.6)
-    figure.savefig(path, dpi=150)
+    with write_atomically(path) as draft:
+        figure.savefig(draft, dpi=150)
     return path
 
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import upload_folder
-from transformers import Trainer
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
+from ..auto import FAMILIES
 from ..metrics import overall_values
+from ..privacy import strip_private
+from ..training.hub import PublishingTrainer
 from .card import make_card
 from .environment import run_environment
-from .files import write_json
+from .files import write_json, write_text
 from .plots import plot_history
 
 logger = logging.get_logger(__name__)
@@ -30,10 +30,12 @@ _SETTINGS = (
     "max_grad_norm",
     "seed",
 )
+# settings of the Trainer that are those of a place or an account
+_LOCAL = ("output_dir", "logging_dir", "resume_from_checkpoint", "run_name", "hub_token")
 
 
 def write_run(
-    trainer: Trainer,
+    trainer: PublishingTrainer,
     reports: Mapping[str, Mapping],
     *,
     options: Mapping[str, Any],
@@ -44,10 +46,13 @@ def write_run(
     plots: Sequence[str] = (),
     notes: Sequence[str] = (),
     part: str = "test",
+    sizes: Mapping[str, int] | None = None,
+    smoke: bool = False,
 ) -> dict:
     """Write the card of a trained model, its metrics and the curves of training; return these.
 
-    The model itself is there already. With `push_to_hub` all goes there.
+    The model itself is there already. With `push_to_hub` all goes there, but for a smoke run.
+    Tokens and paths of the machine are in none of the files; `metrics.json` is written last.
 
     Args:
         reports: Results on the rows of `part`: those of the model under `model`, then of baselines.
@@ -56,25 +61,31 @@ def write_run(
         plots: Further pictures that lie in the output folder.
         notes: What the card says to users of the model.
         part: Which part of the data the results are of.
+        sizes: Rows of every part; by default those that the trainer was given.
+        smoke: A run of seconds, whose results mean nothing.
     """
     folder = Path(trainer.args.output_dir)
     history = trainer.state.log_history
     environment = run_environment(trainer.args.seed)
+    sizes = dict(sizes or _count_rows(trainer, part, reports["model"]))
     results = {
+        "smoke": smoke,
         part: dict(reports),
+        "rows": sizes,
         "history": history,
         "options": dict(options),
-        "training": trainer.args.to_dict(),
+        "training": {k: v for k, v in trainer.args.to_dict().items() if k not in _LOCAL},
         "config": trainer.model.config.to_diff_dict(),
         "parameters": trainer.model.num_parameters(),
         "environment": environment,
     }
-    write_json(folder / "metrics.json", results)
+    results = strip_private(results)
     if processor is not None:
         processor.save_pretrained(folder)
     plot_history(history, folder / "history.png")
-    # a card tells of the test part alone: with others, settings are still being chosen
-    if part == "test":
+    # a card tells of the test part alone: with others, settings are still being chosen; peers that
+    # a mixer is compared with have none
+    if part == "test" and trainer.model.config.model_type in FAMILIES:
         _write_card(
             trainer,
             reports,
@@ -85,13 +96,23 @@ def write_run(
             notes=notes,
             versions=environment,
             has_tokenizer=processor is not None,
+            sizes=sizes,
+            smoke=smoke,
         )
-    if trainer.args.push_to_hub:
-        _publish(trainer)
+    write_json(folder / "metrics.json", results)
+    if trainer.args.push_to_hub and not smoke:
+        trainer.push_folder("Results and model card")
     return results
 
 
-def _write_card(trainer: Trainer, reports: Mapping[str, Mapping], **description) -> None:
+def _count_rows(trainer: PublishingTrainer, part: str, report: Mapping) -> dict[str, int]:
+    """Rows of the parts that a trainer was given, and of the one that was reported on."""
+    parts = {"train": trainer.train_dataset, "validation": trainer.eval_dataset}
+    sizes = {name: len(rows) for name, rows in parts.items() if hasattr(rows, "__len__")}
+    return sizes | ({part: report["count"]} if "count" in report else {})
+
+
+def _write_card(trainer: PublishingTrainer, reports: Mapping[str, Mapping], **description) -> None:
     settings = {name: getattr(trainer.args, name, None) for name in _SETTINGS}
     # a budget takes the place of the batch size
     if settings["train_token_budget"] is not None:
@@ -101,21 +122,10 @@ def _write_card(trainer: Trainer, reports: Mapping[str, Mapping], **description)
         report=reports["model"],
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},
+        license=getattr(trainer.args, "license", None),
         **description,
     )
-    card.save(Path(trainer.args.output_dir) / "README.md")
-
-
-def _publish(trainer: Trainer) -> None:
-    """Bring the results to the model, which the Trainer has published with a card of its own."""
-    upload_folder(
-        repo_id=trainer.hub_model_id,
-        folder_path=trainer.args.output_dir,
-        commit_message="Results and model card",
-        token=trainer.args.hub_token,
-        revision=trainer.args.hub_revision,
-        ignore_patterns=["_*", f"{PREFIX_CHECKPOINT_DIR}-*"],
-    )
+    write_text(Path(trainer.args.output_dir) / "README.md", str(card))
 
 
 def log_overall(reports: Mapping[str, Mapping]) -> None:

@@ -8,7 +8,10 @@ from transformers import TrainingArguments
 
 @dataclass
 class MixerTrainingArguments(TrainingArguments):
-    """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes."""
+    """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes.
+
+    Training stops at numbers that are not finite, and goes on from complete checkpoints only.
+    """
 
     train_token_budget: int | None = field(
         default=16384,
@@ -23,6 +26,16 @@ class MixerTrainingArguments(TrainingArguments):
         metadata={
             "help": "Train the matrices of the blocks with Muon at this learning rate, and all else"
             " with AdamW at --learning_rate; none: AdamW for all."
+        },
+    )
+    stop_on_nonfinite: bool = field(
+        default=True,
+        metadata={"help": "Stop where loss, labels or weights are infinite or not a number."},
+    )
+    resume_without_optimizer: bool = field(
+        default=False,
+        metadata={
+            "help": "Go on from a checkpoint without state of the optimizer, with a new one."
         },
     )
 

@@ -10,12 +10,19 @@ from datasets import IterableDataset as DatasetStream
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from tqdm.auto import tqdm
-from transformers import Trainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
+from .._compat import (
+    collator_without_unused_columns,
+    remove_unused_columns,
+    wrap_for_evaluation,
+)
 from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
+from .checks import check_collator, check_examples
+from .hub import PublishingTrainer
 from .optimizers import MuonWithAdamW, split_for_muon
+from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
 _STOCK_ONLY = {
@@ -32,17 +39,20 @@ _STOCK_ONLY = {
 }
 
 
-class MixerTrainer(Trainer):
+class MixerTrainer(SafeTrainer, PublishingTrainer):
     """`Trainer` whose batches have a budget of tokens instead of a number of sequences.
 
     Sequences of any lengths share a batch, best with a `FlatCollator`. Evaluation sees every
     example once, in any number of processes; its loss is the mean over all items (not over
     batches), and predictions come in the order of the data set. Predictions per token come as one
     row per labelled token, or per token if there are no labels; of several outputs, such as hidden
-    states, only the logits are predictions. Without budgets it is the stock `Trainer`.
+    states, only the logits are predictions. Without budgets it is the stock `Trainer`, but for what
+    it publishes: see `PublishingTrainer`.
 
     A data set needs a column `length` (`args.length_column_name`), an attribute `lengths`, or
     `input_ids` to count.
+
+    How a training stops at bad numbers, and how it goes on: see `SafeTrainer`.
     """
 
     _is_evaluating = False
@@ -104,6 +114,8 @@ class MixerTrainer(Trainer):
     def _budget_loader(
         self, dataset: Dataset, budget: int, description: str, shuffle: bool
     ) -> DataLoader:
+        check_collator(self.data_collator)
+        check_examples(f"The data set of {description.lower()}", dataset)
         sampler = TokenBudgetBatchSampler(
             sequence_lengths(dataset, self.args.length_column_name),
             budget,
@@ -125,9 +137,9 @@ class MixerTrainer(Trainer):
         if not shuffle and hasattr(collator, "for_evaluation"):
             collator = collator.for_evaluation()
         if hasattr(dataset, "remove_columns"):
-            dataset = self._remove_unused_columns(dataset, description=description)
+            dataset = remove_unused_columns(self, dataset, description)
         else:
-            collator = self._get_collator_with_removed_columns(collator, description=description)
+            collator = collator_without_unused_columns(self, collator, description)
         loader = DataLoader(
             dataset,
             batch_sampler=sampler,
@@ -176,9 +188,7 @@ class MixerTrainer(Trainer):
 
     def _prepare_for_evaluation(self) -> torch.nn.Module:
         """The model as training left it, or wrapped for evaluation if there was none."""
-        model = self._wrap_model(self.model, training=False)
-        if not self.accelerator._models and model is self.model:
-            model = self.accelerator.prepare_model(model, evaluation_mode=True)
+        model = wrap_for_evaluation(self)
         if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
             dtype = torch.float16 if self.args.fp16_full_eval else torch.bfloat16
             model = model.to(device=self.args.device, dtype=dtype)

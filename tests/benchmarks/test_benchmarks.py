@@ -1,8 +1,9 @@
-"""The benchmarks run, measure what they say, and the README repeats what their tables hold."""
+"""The benchmarks run, measure what they say, and the pages repeat what their tables hold."""
 
 import csv
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.report import SECTIONS, marks, update_readme
+from benchmarks.headline import COMPARED, MEASURED, make_headline_section
+from benchmarks.report import IMAGES, PAGES, ROOT, marks, update_page
 from benchmarks.report import main as make_report
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.commands import COMMANDS
@@ -25,7 +27,6 @@ from benchmarks.tables import RESULTS, read_rows, write_rows
 from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification
 from tests.families import flatten, random_ids
 
-README = Path(__file__).parents[2] / "README.md"
 # in this transformers, MRA's attention gives zeros where its CUDA kernel is missing
 CANNOT_RUN_HERE = {"mra"}
 
@@ -58,18 +59,21 @@ def test_smoke_run_measures_every_row_and_can_be_reported(command, tmp_path, qui
     assert all("measured" not in measure.value for measure in measures)
     assert all(measure.name in capsys.readouterr().out for measure in measures[:1])
 
-    readme = tmp_path / "README.md"
-    start, end = marks("benchmarks")
-    others = "\n".join(marks("trainings"))
-    readme.write_text(f"{others}\nbefore\n{start}\n{end}\nafter\n")
-    make_report(["--results", str(tmp_path), "--readme", str(readme)])
-    text = readme.read_text()
-    assert f"\nbefore\n{start}\n" in text
+    for name, sections in PAGES.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join("before\n{}\n{}\nafter\n".format(*marks(n)) for n in sections))
+    make_report(["--results", str(tmp_path), "--root", str(tmp_path)])
+    page = tmp_path / "docs/speed.md"
+    text = page.read_text()
+    start, end = marks("speed")
+    assert text.startswith(f"before\n{start}\n")
     assert text.endswith(f"{end}\nafter\n")
     assert all(f"| {measure.name} |" in text for measure in measures)
+    assert all((page.parent / image).exists() for image in re.findall(r"\]\((.*?)\)", text))
     # made again, it is the same
-    update_readme(readme, tmp_path)
-    assert readme.read_text() == text
+    update_page(page, PAGES["docs/speed.md"], tmp_path)
+    assert page.read_text() == text
 
 
 def test_all_ways_to_multiply_by_a_factor_agree():
@@ -80,11 +84,29 @@ def test_all_ways_to_multiply_by_a_factor_agree():
     torch.testing.assert_close(ours, sparse)
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_the_readme_says_what_the_results_hold(name):
+@pytest.mark.parametrize(
+    ("page", "name"), [(page, name) for page, sections in PAGES.items() for name in sections]
+)
+def test_the_pages_say_what_the_results_hold(page, name):
     start, end = marks(name)
-    section = README.read_text().partition(start)[2].partition(end)[0]
-    assert section == f"\n\n{SECTIONS[name](RESULTS)}\n"
+    section = (ROOT / page).read_text().partition(start)[2].partition(end)[0]
+    assert section == f"\n\n{PAGES[page][name](RESULTS)}\n"
+
+
+def test_plots_on_the_pages_exist():
+    shown = {
+        image
+        for page in ("docs/results.md", "docs/speed.md")
+        for image in re.findall(r"\]\(images/(.*?)\)", (ROOT / page).read_text())
+    }
+    assert shown
+    assert shown <= {path.name for path in (ROOT / IMAGES).iterdir()}
+
+
+def test_the_headline_has_all_its_rows():
+    lines = make_headline_section(RESULTS).splitlines()
+    for name in (*COMPARED, *MEASURED):
+        assert any(line.startswith(f"| {name} |") for line in lines), name
 
 
 def test_every_command_explains_itself(capsys):
@@ -220,7 +242,7 @@ def test_tables_come_back_as_they_were_written(tmp_path):
     assert read_rows(tmp_path / "some.csv") == [{**rows[0], "length": None}, rows[1]]
 
 
-def test_a_readme_without_marks_is_refused(tmp_path):
+def test_a_page_without_marks_is_refused(tmp_path):
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(ValueError, match=r"README\.md needs the lines"):
-        update_readme(tmp_path / "README.md", tmp_path)
+        update_page(tmp_path / "README.md", PAGES["README.md"], tmp_path)

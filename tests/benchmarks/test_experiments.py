@@ -1,13 +1,19 @@
 """Recorded experiments: what they run is known beforehand, and their records name no machine."""
 
 import json
+from importlib import import_module
 
 import pytest
 
 from benchmarks.trainings import __main__ as experiments
 from benchmarks.trainings.__main__ import main
 from benchmarks.trainings.catalogue import EXPERIMENTS, Experiment, finetune
+from hf_mixers import FAMILIES
+from hf_mixers.recipes.models import find_family, known_fields
+from hf_mixers.recipes.options import parse_settings
 from tests.examples.example_runs import load
+
+RECIPES = ("hf_mixers.recipes.finetune", "hf_mixers.recipes.pretrain")
 
 
 @pytest.fixture
@@ -98,14 +104,25 @@ def test_scripts_accept_what_experiments_ask_for(name, tmp_path, monkeypatch):
     class Accepted(Exception):
         pass
 
-    def accept(training):
+    def accept(arguments):
         raise Accepted
 
     experiment = EXPERIMENTS[name]
     script = load(experiment.script)
-    monkeypatch.setattr(script, "begin_run", accept)
+    # a run begins in the script, or in the recipe that it calls
+    for place in (script, *map(import_module, RECIPES)):
+        if hasattr(place, "begin_run"):
+            monkeypatch.setattr(place, "begin_run", accept)
     with pytest.raises(Accepted):
         script.main([*experiment.arguments, "--output_dir", str(tmp_path)])
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_families_have_the_fields_that_experiments_set(name):
+    given = dict(zip(EXPERIMENTS[name].arguments, EXPERIMENTS[name].arguments[1:], strict=False))
+    fields = parse_settings(given.get("--settings"))
+    families = [find_family(given["--family"])] if "--family" in given else FAMILIES.values()
+    assert any(set(fields) <= known_fields(family) for family in families)
 
 
 def test_all_experiments_can_be_seen(capsys):

@@ -67,7 +67,7 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     lines = make_trainings_section(tmp_path).splitlines()
     effort = "1.24 M parameters, 1.5 epochs, 2 minutes on one core"
     for line in (
-        f"| two genera, genes drawn at random | {effort} | 0.940, 0.990 | 0.910, 0.970 |  |",
+        f"| two genera, random split | {effort} | 0.940, 0.990 | 0.910, 0.970 |  |",
         f"| contigs of five species, 100 to 518,565 bases | {effort} | 0.850, 0.980 |  |  |",
         "| from scratch | 2 | 0.850 ± 0.071 | 0.950 ± 0.000 |",
         "| k-mer regression | 2 | 0.910 ± 0.000 | 0.970 ± 0.000 |",
@@ -77,27 +77,27 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         "| Adult, accuracy | 2 | 0.940 ± 0.000 | 0.850 ± 0.071 | 0.910 ± 0.000 (trees) |",
         "| ChordMixer | 0.400 | 3.500 |",
         "| Markov | 0.375 | 3.600 |",
-        f"| 200, 4,096 tokens a step | {effort} | 99.50% | 10.00% |",
+        f"| 200, 4,096 tokens per step | {effort} | 99.50% | 10.00% |",
         f"| adding | 2,048 | none | {effort} | 99.50% | 10.00% |",
         f"| temporal order | 2,048 | learned | {effort} | 99.90% | 25.00% |",
         "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
         "| `alternating` | 0.400 | 3.500 |",
         "| the model of the first table | 0.900 | 0.960 |",
-        "| alternating rotation, 15% of the bases hidden | 0.800 | 0.960 |",
+        "| alternating rotation, 15% of the bases masked | 0.800 | 0.960 |",
     ):
         assert line in lines
     assert not any("pre-trained on" in line for line in lines)
-    remark = "contigs are cut into pieces for training and judged whole, by balanced accuracy"
-    assert f"95% bootstrap intervals in the files; {remark}." in lines
-    assert "![adding problem](benchmarks/results/adding.png)" in lines
+    remark = "contigs are cut for training and evaluated whole, by balanced accuracy"
+    assert f"95% bootstrap intervals are in the files; {remark}." in lines
+    assert "![adding problem](images/adding.png)" in lines
 
 
-def test_pictures_are_drawn_of_what_is_recorded(tmp_path):
-    assert draw_trainings(tmp_path) == []
+def test_plots_are_drawn_of_what_is_recorded(tmp_path):
+    assert draw_trainings(tmp_path, tmp_path) == []
     history = [{"epoch": 0.5, "loss": 0.1}, {"epoch": 1.0, "eval_within_tolerance": 0.9}]
     write(tmp_path, "adding_200", history=history)
     report = classification_report(np.eye(2)[[0, 1, 1, 0]], [0, 1, 0, 0], [5, 6, 7, 8])
     write(tmp_path, "contigs5", test={"model": report, "kmer": report})
-    pictures = draw_trainings(tmp_path)
-    assert [path.name for path in pictures] == ["contigs5.png", "adding.png"]
-    assert all(path.stat().st_size > 1000 for path in pictures)
+    plots = draw_trainings(tmp_path, tmp_path)
+    assert [path.name for path in plots] == ["contigs5.png", "adding.png"]
+    assert all(path.stat().st_size > 1000 for path in plots)

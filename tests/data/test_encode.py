@@ -5,10 +5,13 @@ import time
 
 import numpy as np
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, LargeList, Value, disable_progress_bars
+import torch
+from datasets import ClassLabel, Dataset, DatasetDict, LargeList, List, Value, disable_progress_bars
 
 from hf_mixers import ByteTokenizer, CharTokenizer, DnaTokenizer
-from hf_mixers.data import fix_lengths, load_sequences, tokenize_sequences
+from hf_mixers.data import FlatCollator, fix_lengths, load_sequences, tokenize_sequences
+from hf_mixers.training import MixerTrainer, MixerTrainingArguments
+from tests.families import find_row
 
 disable_progress_bars()
 
@@ -145,3 +148,63 @@ def test_fixed_lengths_are_cut_or_padded_and_reported(caplog):
     assert encoded["length"][:] == [5, 2, 7]
     with pytest.raises(ValueError, match="length must be at least 1, got 0"):
         fix_lengths(encoded, 0, pad_token_id=0)
+
+
+def test_a_sequence_of_white_space_is_refused():
+    dataset = Dataset.from_dict({"sequence": ["AC GT\n", " \n"], "id": ["a", "b"]})
+    with pytest.raises(ValueError, match="Record 'b' has only white space as its sequence"):
+        tokenize_sequences(dataset, DnaTokenizer())
+    encoded = tokenize_sequences(dataset.select([0]), DnaTokenizer())
+    assert encoded["length"][:] == [4]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([[1, 0, 1], [0, 0, 1], [1, 1, 1]], "int64"),
+        ([[True, False], [False, False], [True, True]], "bool"),
+        ([[0.5, -2.25], [1.0, 3.0], [0.25, 0.0]], "float64"),
+    ],
+)
+@pytest.mark.parametrize("list_type", [List, LargeList])
+def test_lists_of_labels_become_vectors_of_floats(labels, kind, list_type):
+    dataset = make(label=labels).cast_column("label", list_type(Value(kind)))
+    encoded = tokenize_sequences(dataset, DnaTokenizer())
+    assert encoded.features["labels"] == List(Value("float32"))
+    batch = FlatCollator()([encoded[row] for row in range(3)])
+    assert batch["labels"].dtype == torch.float32
+    assert batch["labels"].tolist() == [[float(value) for value in row] for row in labels]
+    stream = tokenize_sequences(dataset.to_iterable_dataset(), DnaTokenizer())
+    assert [row["labels"] for row in stream] == encoded["labels"][:]
+
+
+def test_lists_of_labels_must_be_as_long_and_complete():
+    cases = {
+        "Record 'r1' has 1 labels and others 2: as many for every": [[1, 0], [1], [0, 0]],
+        "Record 'r0' has 0 labels and others 0: as many for every example, at least": [[], [], []],
+        "Record 'r2' has no label at 1": [[1.0, 0.0], [1.0, 1.0], [0.5, None]],
+        "Record 'r2' has no label": [[1, 0], [1, 1], None],
+    }
+    for message, labels in cases.items():
+        dataset = make(label=labels).cast_column("label", List(Value("float64")))
+        with pytest.raises(ValueError, match=message):
+            tokenize_sequences(dataset, DnaTokenizer())
+    with pytest.raises(ValueError, match="or lists of them, are accepted"):
+        tokenize_sequences(make(label=[["a"], ["b"], ["c"]]), DnaTokenizer())
+
+
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_vectors_of_labels_are_learned_from(problem, tmp_path):
+    labels = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    encoded = tokenize_sequences(make(label=labels), DnaTokenizer())
+    model = find_row("chordmixer").build("sequence_classification", problem_type=problem)
+    arguments = MixerTrainingArguments(
+        str(tmp_path), max_steps=60, learning_rate=1e-2, use_cpu=True, report_to="none"
+    )
+    trainer = MixerTrainer(
+        model, arguments, train_dataset=encoded, eval_dataset=encoded, data_collator=FlatCollator()
+    )
+    before = trainer.evaluate()["eval_loss"]
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < 0.3 * before
+    assert trainer.predict(encoded).label_ids.tolist() == labels

@@ -55,7 +55,8 @@ def test_time_series_smoke_run(row, tmp_path, quiet):
     assert "preparation.json" in (tmp_path / "README.md").read_text()
 
 
-def test_own_series_are_split_learnt_and_training_is_taken_up_again(tmp_path, quiet, capsys):
+def test_own_series_are_split_learnt_and_training_is_taken_up_again(tmp_path, quiet, caplog):
+    caplog.set_level("INFO", "hf_mixers")
     options = {
         "data": write_waves(tmp_path / "waves.npz"),
         "family": "chordmixer",
@@ -64,7 +65,7 @@ def test_own_series_are_split_learnt_and_training_is_taken_up_again(tmp_path, qu
         "lr_scheduler_type": "constant",
     }
     first = run("time_series", tmp_path / "run", num_train_epochs=1, **options)
-    assert "The data have no test part: 20% are drawn for it." in capsys.readouterr().out
+    assert "The data have no test part: 6 rows are drawn for it." in caplog.messages
     assert first["config"]["max_position_embeddings"] == 20
     options |= {"num_train_epochs": 8, "resume_from_checkpoint": "true"}
     second = run("time_series", tmp_path / "run", **options)
@@ -89,9 +90,9 @@ def test_all_rows_are_trained_on_without_validation(tmp_path, quiet):
     results = run("time_series", tmp_path / "run", baseline="false", **options)
     assert set(results["test"]) == {"model"}
     assert not any("eval_loss" in entry for entry in results["history"])
-    with pytest.raises(SystemExit, match="--report_on validation needs --validation_fraction"):
+    with pytest.raises(ValueError, match="There is no validation part: there are train and test"):
         run("time_series", tmp_path / "run", report_on="validation", **options)
-    with pytest.raises(SystemExit, match="--validation_fraction must lie in"):
+    with pytest.raises(ValueError, match=r"validation_fraction=1.0 were given: shares below 1"):
         run("time_series", tmp_path / "run", **{**options, "validation_fraction": 1})
 
 
@@ -115,15 +116,19 @@ def test_flat_pooling_reads_series_of_one_length(tmp_path, quiet):
     ("script", "options", "message"),
     [
         ("time_series", {"data": "x.ts", "aeon": "X"}, "--data and --aeon were given together"),
-        ("time_series", {"family": "lstm"}, r"--family must be one of .*, got 'lstm'"),
-        ("tabular", {"report_on": "train"}, "--report_on must be test or validation, got train"),
+        ("time_series", {"family": "lstm"}, r"family must be one of .*, got 'lstm'"),
+        ("tabular", {"report_on": "train"}, "report_on must be test or validation, got 'train'"),
         ("tabular", {"data": "x.csv"}, "--target must name the column to predict"),
-        ("image_sequence", {"read_as": "waves"}, "--read_as must be one of picture, values, ids"),
+        (
+            "image_sequence",
+            {"read_as": "waves"},
+            "read_as='waves' was given: picture, values, ids are",
+        ),
         ("image_sequence", {"family": "chordmixer"}, "got AutoModelForImageClassification"),
     ],
 )
 def test_options_that_cannot_be_are_refused(script, options, message, tmp_path, quiet):
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(ValueError, match=message):
         run(script, tmp_path, "--smoke", **options)
 
 

@@ -5,13 +5,17 @@ import onnxruntime
 import pytest
 import torch
 from torch.export import Dim
+from transformers import Trainer, TrainingArguments
 
+from hf_mixers.data import PaddedCollator
 from tests.families import (
     HEADS,
     every_family,
     every_head,
+    every_head_with_loss,
     every_own_variant,
     example_inputs,
+    find_row,
     flatten,
     pad,
     random_ids,
@@ -81,17 +85,67 @@ def test_flat_batches_compile_in_one_graph(row):
     )
 
 
-@every_family
-@pytest.mark.parametrize("head", ["masked_lm", "sequence_classification"])
-def test_compiled_training_has_the_eager_gradients(row, head):
-    inputs = example_inputs(head)
-    gradients = []
+def assert_compiled_steps_are_eager(build, inputs):
+    """Loss and gradients of training, and loss of evaluation, compiled and not."""
+    gradients, losses = [], []
     for compiled in (False, True):
-        model = row.build(head, **SMALL).train()
+        model = build().train()
         call = torch.compile(model, fullgraph=True, backend="aot_eager") if compiled else model
-        call(**inputs).loss.backward()
+        loss = call(**inputs).loss
+        loss.backward()
         gradients.append({name: p.grad for name, p in model.named_parameters()})
+        model.eval()
+        with torch.no_grad():
+            losses.append((loss.detach(), call(**inputs).loss))
+    torch.testing.assert_close(losses[1], losses[0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(gradients[1], gradients[0], atol=1e-5, rtol=1e-4)
+
+
+@every_family
+@every_head_with_loss
+def test_compiled_training_and_evaluation_are_those_of_eager_mode(row, head):
+    assert_compiled_steps_are_eager(lambda: row.build(head, **SMALL), example_inputs(head))
+
+
+def test_compiled_training_and_evaluation_of_images_are_those_of_eager_mode():
+    inputs = {"pixel_values": torch.randn(3, 3, 16, 16), "labels": torch.tensor([0, 1, 1])}
+    assert_compiled_steps_are_eager(build_images, inputs)
+
+
+@every_family
+def test_the_trainer_compiles_training_and_evaluation(row, tmp_path):
+    data = [{"input_ids": random_ids(8 + n % 3), "labels": n % 2} for n in range(12)]
+    trainer = Trainer(
+        row.build("sequence_classification", **SMALL),
+        TrainingArguments(
+            str(tmp_path),
+            torch_compile=True,
+            torch_compile_backend="aot_eager",
+            max_steps=3,
+            learning_rate=1e-2,
+            report_to="none",
+            save_strategy="no",
+            use_cpu=True,
+        ),
+        train_dataset=data,
+        eval_dataset=data,
+        data_collator=PaddedCollator(),
+    )
+    before = trainer.evaluate()["eval_loss"]
+    trainer.train()
+    after = trainer.evaluate()
+    assert after["eval_loss"] < before
+    # the weights are those of the model without the compiler's wrapper
+    plain = row.build("sequence_classification", **SMALL)
+    plain.load_state_dict(trainer.model.state_dict())
+    batch = PaddedCollator()(data)
+    assert float(plain(**batch).loss) == pytest.approx(after["eval_loss"], rel=1e-3)
+
+
+def build_images():
+    return find_row("mrsformer").build(
+        "image_classification", image_size=16, patch_size=4, pooling="cls"
+    )
 
 
 class Plain(torch.nn.Module):
@@ -113,6 +167,11 @@ class PlainPair(Plain):
             input_ids_2=input_ids_2,
             attention_mask_2=attention_mask_2,
         ).logits
+
+
+class PlainImages(Plain):
+    def forward(self, pixel_values):
+        return self.model(pixel_values=pixel_values).logits
 
 
 def shapes(inputs) -> dict:
@@ -168,3 +227,22 @@ def test_onnx_programs_give_the_same_numbers(row, case, tmp_path):
         (output,) = session.run(None, {name: value.numpy() for name, value in inputs.items()})
         expected = model(**inputs).detach().numpy()
         np.testing.assert_allclose(output, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_image_models_are_exported_for_any_number_of_images(tmp_path):
+    model = PlainImages(build_images())
+    shape = {"pixel_values": {0: Dim("batch", min=2, max=64)}}
+    inputs = {"pixel_values": torch.randn(3, 3, 16, 16)}
+    program = torch.export.export(model, (), inputs, dynamic_shapes=shape)
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(
+        model, (), path, kwargs=inputs, dynamo=True, dynamic_shapes=shape, verbose=False
+    )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for batch in (3, 5):
+        pixels = torch.randn(batch, 3, 16, 16)
+        expected = model(pixels).detach()
+        output = program.module()(pixel_values=pixels)
+        torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
+        (output,) = session.run(None, {"pixel_values": pixels.numpy()})
+        np.testing.assert_allclose(output, expected.numpy(), atol=1e-4, rtol=1e-4)

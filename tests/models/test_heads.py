@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassClassValidationError
 from torch.nn import functional
 
 from hf_mixers.models.losses import sequence_loss, token_loss
-from tests.families import HEADS, every_family, flatten, pad, random_ids
+from tests.families import HEADS, every_family, example_inputs, flatten, pad, random_ids
 from tests.reference import chord as reference
 
 PROBLEMS = {
@@ -255,3 +256,29 @@ def test_the_chordmixer_decoder_equals_its_slow_twin():
 
 def row_config(config, **changes):
     return type(config)(**{**config.to_diff_dict(), **changes})
+
+
+@every_family
+@pytest.mark.parametrize("weight", [0, -1.0, float("nan"), float("inf")])
+def test_class_weights_must_be_positive_and_finite(row, weight):
+    message = f"class_weights must be positive and finite, got {weight}"
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        row.config(class_weights=[1.0, weight])
+    config = row.config()
+    config.class_weights = [1.0, weight]
+    for head in ("sequence_classification", "token_classification"):
+        with pytest.raises(StrictDataclassClassValidationError, match=message):
+            getattr(row.family, head)(config)
+
+
+@every_family
+@pytest.mark.parametrize("head", ["sequence_classification", "sequence_pair_classification"])
+@pytest.mark.parametrize("target", [1.5, -0.1, 2, -1, float("nan")])
+def test_targets_of_several_labels_must_lie_between_0_and_1(row, head, target):
+    model = row.build(head, num_labels=3, problem_type="multi_label_classification")
+    inputs = example_inputs(head, batch=2)
+    inputs["labels"] = torch.tensor([[0, 1, -100], [0.3, 1, 0]])
+    assert model(**inputs).loss.isfinite()
+    inputs["labels"][1, 2] = target
+    with pytest.raises(ValueError, match=rf"must lie in \[0, 1\], or be -100 .*got {target}"):
+        model(**inputs)

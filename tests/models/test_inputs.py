@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from tests.families import ROWS, every_family, random_ids
+from tests.families import (
+    HEADS,
+    ROWS,
+    every_family,
+    every_head,
+    example_inputs,
+    find_row,
+    flatten,
+    random_ids,
+)
 
 IDS = torch.tensor([[5, 6, 7, 8, 5], [8, 7, 7, 6, 5]])
 ONES = torch.ones(2, 5, dtype=torch.long)
@@ -91,6 +100,18 @@ BAD = {
         {"input_ids": IDS, "attention_masks": ONES},
         "attention_masks is not an argument of this model, did you mean attention_mask",
     ),
+    "a second sequence": (
+        {"input_ids": IDS, "input_ids_2": IDS},
+        "input_ids_2 is not an argument of this model: only models of sequence pairs read",
+    ),
+    "the mask of a second sequence": (
+        {"input_ids": IDS, "attention_mask_2": ONES},
+        "attention_mask_2 is not an argument of this model: only models of sequence pairs read",
+    ),
+    "labels for a model without a head": (
+        {"input_ids": IDS, "labels": ONES},
+        "labels is not an argument of this model: it has no head and no loss",
+    ),
     "boundaries by another name": (
         {"input_ids": IDS[:1], "cu_seq_lens_k": torch.tensor([0, 5])},
         "cu_seq_lens_k does not say where sequences end",
@@ -157,7 +178,8 @@ def test_a_longer_sequence_than_built_for_runs_and_warns_once(row, caplog):
     warnings = [r.message for r in caplog.records if "longer than the 8" in r.message]
     assert len(warnings) == 1
     # attention has no ends that are too far apart
-    assert ("may not hear each other" in warnings[0]) == (row.name != "mrsformer")
+    is_attention = row.name in ("mrsformer", "combiner")
+    assert ("may not hear each other" in warnings[0]) != is_attention
 
 
 @every_family
@@ -232,3 +254,43 @@ def test_padding_without_a_mask_is_warned_of_unless_it_must_be_read(caplog, pool
     finally:
         logging.disable_propagation()
     assert any("attention_mask" in record.message for record in caplog.records) == warns
+
+
+NOT_TENSORS = {
+    "a list": (lambda tensor: tensor.tolist(), "a list"),
+    "an array": (lambda tensor: tensor.numpy(), "a numpy.ndarray"),
+}
+
+
+@every_family
+@every_head
+@pytest.mark.parametrize("kind", NOT_TENSORS)
+def test_lists_and_arrays_are_refused(row, head, kind):
+    change, called = NOT_TENSORS[kind]
+    model, inputs = row.build(head), example_inputs(head)
+    for name in inputs:
+        with pytest.raises(ValueError, match=f"^{name} must be a torch tensor, got {called}: "):
+            model(**{**inputs, name: change(inputs[name])})
+    flat = flatten([IDS[0], IDS[1]])
+    flat |= {f"{name}_2": value for name, value in flat.items() if head == HEADS[-1]}
+    for name in flat:
+        if not name.startswith("max_length"):
+            with pytest.raises(ValueError, match=f"^{name} must be a torch tensor, got {called}: "):
+                model(**{**flat, name: change(flat[name])})
+
+
+@pytest.mark.parametrize("kind", NOT_TENSORS)
+def test_lists_and_arrays_of_tasks_images_and_columns_are_refused(kind):
+    change, called = NOT_TENSORS[kind]
+    row = find_row("mrsformer")
+    pairs = row.build("sequence_pair_classification", num_tasks=2)
+    with pytest.raises(ValueError, match=f"task_ids must be a torch tensor, got {called}"):
+        pairs(IDS, input_ids_2=IDS, task_ids=change(torch.tensor([0, 1])))
+    images = row.build("image_classification", image_size=8, patch_size=4)
+    with pytest.raises(ValueError, match=f"pixel_values must be a torch tensor, got {called}"):
+        images(change(torch.zeros(1, 3, 8, 8)))
+    table = {"numeric_values": torch.zeros(1, 2), "category_ids": torch.tensor([[4]])}
+    rows = row.build("sequence_classification", num_numeric_features=2, category_sizes=[5])
+    for name in table:
+        with pytest.raises(ValueError, match=f"{name} must be a torch tensor, got {called}"):
+            rows(**{**table, name: change(table[name])})

@@ -146,3 +146,8 @@ def test_bad_images_are_refused_with_one_sentence():
     pair = build_images(MrsFormerForSequencePairClassification)
     with pytest.raises(ValueError, match="pixel_values must be the only input"):
         pair(pixel_values=torch.zeros(2, 3, 32, 32))
+
+
+def test_the_class_names_its_input():
+    assert MrsFormerForImageClassification.main_input_name == "pixel_values"
+    assert MrsFormerForImageClassification.input_modalities == ("image",)

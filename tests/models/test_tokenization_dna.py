@@ -5,9 +5,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.utils import logging
 
 from hf_mixers.models.dna import FIRST_NUCLEOTIDE_ID, NUCLEOTIDES, reverse_complement
-from hf_mixers.models.tokenization_dna import DnaTokenizer
+from hf_mixers.models.tokenization_dna import DnaTokenizer, unify_spelling
+from tests.models.tokenizer_cases import assert_paths_agree
 
 PARTNERS = {
     "A": "T",
@@ -48,7 +50,7 @@ def test_case_makes_no_difference_and_u_is_t(tokenizer):
     assert tokenizer(text.lower(), return_offsets_mapping=True).input_ids == expected
 
 
-@pytest.mark.parametrize("character", [*" \n\t>-.*XZ0[é中🧬\u0301\u017f\u0130"])
+@pytest.mark.parametrize("character", [*">-.*XZ0[é中🧬\u0301\u017f\u0130\xa0\u2028\x85"])
 def test_every_other_character_is_one_unknown_token(tokenizer, character):
     assert tokenizer(f"A{character}C").input_ids == [5, 1, 6]
     assert tokenizer(f"A{character}C", return_offsets_mapping=True)["offset_mapping"] == [
@@ -58,6 +60,67 @@ def test_every_other_character_is_one_unknown_token(tokenizer, character):
     ]
 
 
+@pytest.mark.parametrize("space", [*" \t\n\r\v\f", "\r\n  "])
+def test_white_space_is_dropped_and_others_keep_their_offsets(tokenizer, space, caplog):
+    text = f"{space}A{space}C[MASK]{space}g\n"
+    expected = [5, 6, 4, 7]
+    assert tokenizer(text).input_ids == expected
+    assert tokenizer([text, "AC"], padding=True).input_ids == [expected, [5, 6, 0, 0]]
+    for texts in ([f"A{space}C", "G"], [f"A{space}C"]):
+        assert_paths_agree(tokenizer, texts)
+        assert_paths_agree(
+            tokenizer, texts, padding="max_length", max_length=4, return_tensors="np"
+        )
+    found = tokenizer(text, return_offsets_mapping=True)
+    assert found.input_ids == expected
+    assert [text[a:b] for a, b in found["offset_mapping"]] == ["A", "C", "[MASK]", "g"]
+    assert tokenizer(f"A{space}", f"{space}C").input_ids == [5, 6]
+
+
+@pytest.fixture
+def heard(caplog):
+    """Warnings of the tokenizer."""
+    logging.enable_propagation()
+    yield lambda: [record.getMessage() for record in caplog.records]
+    logging.disable_propagation()
+
+
+def test_characters_that_become_unknown_are_counted_in_one_warning_per_call(tokenizer, heard):
+    tokenizer(["AC GT\n", "acgunRYU[MASK]"])
+    tokenizer("AC", "gt[UNK][PAD]", return_offsets_mapping=True)
+    assert heard() == []
+    tokenizer(["AC-G-", "X A*-é", "GG"])
+    assert heard() == ["6 characters are not bases and become [UNK]: 3 '-', 1 'X', 1 '*', 1 'é'."]
+    tokenizer("A-", "C-[MASK]", return_offsets_mapping=True)
+    assert heard()[1:] == ["2 characters are not bases and become [UNK]: 2 '-'."]
+    tokenizer("12345678")
+    assert heard()[2].endswith(": 1 '1', 1 '2', 1 '3', 1 '4', 1 '5', ....")
+
+
+def test_unknown_characters_can_be_an_error(tmp_path, heard):
+    tokenizer = DnaTokenizer(unknown="error")
+    tokenizer.save_pretrained(tmp_path)
+    for one in (tokenizer, DnaTokenizer.from_pretrained(tmp_path)):
+        assert one("AC gt[MASK]N").input_ids == [5, 6, 7, 8, 4, 9]
+        for text in ("AC-X", ["A", "AC-X"], "AC-[MASK]"):
+            with pytest.raises(ValueError, match=r"was given '-' at position 2: .*unknown='error'"):
+                one(text)
+        with pytest.raises(ValueError, match="was given '-' at position 7"):
+            one("A[MASK]-")
+    assert heard() == []
+    with pytest.raises(ValueError, match="unknown='drop' was given: warn and error are accepted"):
+        DnaTokenizer(unknown="drop")
+
+
+def test_files_of_earlier_releases_drop_white_space_too(tmp_path):
+    old = DnaTokenizer()
+    old._tokenizer.normalizer = unify_spelling(NUCLEOTIDES)
+    old.save_pretrained(tmp_path)
+    again = DnaTokenizer.from_pretrained(tmp_path)
+    assert_paths_agree(again, ["A C\n", "G"])
+    assert again("A C\n").input_ids == [5, 6]
+
+
 def test_length_has_no_limit(tokenizer):
     assert tokenizer.model_max_length > 10**12
     assert len(tokenizer("ACGT" * 50_000, truncation=True).input_ids) == 200_000
@@ -65,7 +128,7 @@ def test_length_has_no_limit(tokenizer):
 
 def test_decoding_gives_the_bases_back(tokenizer):
     assert tokenizer.decode(tokenizer("acgtnRYU").input_ids) == "ACGTNRYT"
-    assert tokenizer.decode(tokenizer("A C").input_ids) == "A[UNK]C"
+    assert tokenizer.decode(tokenizer("A-C").input_ids) == "A[UNK]C"
 
 
 # --- reverse complement ---

@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+    ViTForImageClassification,
+)
 
 from hf_mixers import (
     DnaTokenizer,
@@ -14,8 +21,9 @@ from hf_mixers import (
     MrsFormerForSequenceClassification,
 )
 from hf_mixers.metrics import classification_report, regression_report
-from hf_mixers.reporting.card import format_number, make_card
+from hf_mixers.reporting.card import make_card
 from hf_mixers.reporting.environment import run_environment
+from hf_mixers.reporting.markup import escape, format_number
 from tests.families import HEADS, ROWS, every_family, every_head, find_row
 
 ARGUMENTS = {"dataset_name": "someone/two_genera", "task": "text-classification"}
@@ -35,9 +43,9 @@ def model():
     return ROWS[0].build("sequence_classification")
 
 
-def run_code(card, monkeypatch, folder):
+def run_code(card, monkeypatch, folder, is_ours=True):
     (code,) = re.findall(r"```python\n(.*?)```", card.text, re.S)
-    assert "import hf_mixers" in code
+    assert ("import hf_mixers" in code) == is_ours
     monkeypatch.chdir(folder)
     names = {}
     exec(code, names)
@@ -81,7 +89,12 @@ def test_every_bin_has_its_row(model):
             f"{part['count']}",
         ]
         value = part["roc_auc"]["value"]
-        assert cells[-1].startswith("undefined" if value is None else f"{value:.3f} [")
+        # an interval of fewer than ten rows says nothing
+        end = " [" if part["count"] >= 10 else ""
+        assert cells[-1].startswith("undefined" if value is None else f"{value:.3f}{end}")
+        assert ("[" in cells[-1]) == (part["count"] >= 10 and value is not None)
+    assert {part["count"] < 10 for part in report["by_length"]} == {True, False}
+    assert "Bins of fewer than 10 rows have no interval." in card.text
 
 
 def test_numbers_of_the_card_come_from_its_arguments(model):
@@ -98,6 +111,8 @@ def test_numbers_of_the_card_come_from_its_arguments(model):
                     known |= {format_number(number) for number in metric.values()}
                 else:
                     known.add(f"{metric:g}")
+        for one in given["by_class"]:
+            known |= {format_number(one[name]) for name in ("precision", "recall", "f1")}
     assert set(re.findall(r"-?\d+\.\d+", card.text)) <= known
 
 
@@ -214,7 +229,7 @@ def test_code_runs_for_images_and_tables(head, settings, built_for, monkeypatch,
     notes = ["Wash your hands."]
     card = make_card(model, report={"accuracy": 0.5}, notes=notes, **ARGUMENTS)
     assert built_for in card.text
-    assert "tokens; the ends" not in card.text
+    assert "tokens; in longer" not in card.text
     assert notes[0] in card.text
     assert len(run_code(card, monkeypatch, tmp_path)) == 2
 
@@ -254,9 +269,133 @@ def test_regression_and_plain_numbers_make_cards_too(model):
     flat = {"accuracy": 0.5123, "perplexity": 3.25, "count": 1000}
     card = make_card(model, report=flat, baselines={"order 0": flat}, **ARGUMENTS)
     assert row_of(card, "this model") == row_of(card, "order 0") == ["0.512", "3.250"]
-    assert "Test rows: 1,000." in card.text
+    assert "Rows: test 1,000." in card.text
 
 
 def test_report_without_metrics_is_refused(model):
     with pytest.raises(ValueError, match=r"report with metrics, got the keys \['count'\]\.$"):
         make_card(model, report={"count": 3}, **ARGUMENTS)
+
+
+# models of transformers, whether they lie next to a tokenizer, and what the card says about them
+OTHERS = [
+    (BertForSequenceClassification, True, "sequences of up to 64 tokens", "AutoModelForSequence"),
+    (BertForMaskedLM, False, "sequences of up to 64 tokens", "AutoModelForMaskedLM"),
+    (BertModel, False, "sequences of up to 64 tokens", "AutoModel."),
+    (ViTForImageClassification, False, "images of 8 x 8 pixels", "AutoModelForImageClass"),
+]
+
+
+@pytest.mark.parametrize(("kind", "has_tokenizer", "built_for", "auto"), OTHERS)
+def test_any_model_of_transformers_has_a_card(
+    kind, has_tokenizer, built_for, auto, monkeypatch, tmp_path
+):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    places = (
+        {"max_position_embeddings": 64}
+        if "Bert" in kind.__name__
+        else {"image_size": 8, "patch_size": 4}
+    )
+    model = kind(kind.config_class(**sizes, **places))
+    model.save_pretrained(tmp_path)
+    if has_tokenizer:
+        DnaTokenizer().save_pretrained(tmp_path)
+    card = make_card(
+        model, report=make_report(), has_tokenizer=has_tokenizer, examples=["AC", "G"], **ARGUMENTS
+    )
+    assert built_for in card.text
+    assert auto in card.text
+    assert "package hf_mixers" not in card.text
+    assert "long-sequences" not in card.data.tags
+    assert len(run_code(card, monkeypatch, tmp_path, is_ours=False)) == 2
+
+
+def test_a_model_without_auto_class_is_loaded_by_its_own(monkeypatch, tmp_path):
+    model = BertForMaskedLM(
+        BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=9)
+    )
+
+    class Mine(BertForMaskedLM):
+        pass
+
+    card = make_card(Mine(model.config), report={"accuracy": 0.5}, **ARGUMENTS)
+    assert "model = Mine.from_pretrained(checkpoint)" in card.text
+
+
+def test_no_licence_is_claimed_unless_given(model):
+    card = make_card(model, report=make_report(), **ARGUMENTS)
+    assert "license" not in card.data.to_dict()
+    assert "apache" not in str(card)
+    assert make_card(model, report=make_report(), license="mit", **ARGUMENTS).data.license == "mit"
+
+
+def test_a_smoke_run_says_so_and_has_no_results_for_the_hub(model):
+    plain = make_card(model, report=make_report(), **ARGUMENTS)
+    card = make_card(model, report=make_report(), smoke=True, **ARGUMENTS)
+    assert "Smoke run" in card.text
+    assert "Smoke run" not in plain.text
+    assert "model-index" not in card.data.to_dict()
+    assert "metrics" not in card.data.to_dict()
+    assert "model-index" in plain.data.to_dict()
+
+
+def test_names_with_markup_and_newlines_stay_names(model, tmp_path):
+    evil = "x\n---\nlicense: mit\n# Title <script>alert(1)</script> | a [link](http://bad) `c` *b*"
+    report = make_report()
+    report["by_class"][0]["name"] = evil
+    report["f1_of"] = evil
+    card = make_card(
+        model,
+        report=report,
+        dataset_name=evil,
+        task="text-classification",
+        baselines={evil: make_report(1)},
+        base_model=evil,
+        training={evil: evil},
+        plots={evil: "history.png"},
+    )
+    card.save(tmp_path / "README.md")
+    loaded = ModelCard.load(tmp_path / "README.md")
+    assert "license" not in loaded.data.to_dict()
+    assert not re.search(r"(?<!\\)<script", card.text)
+    assert not re.search(r"(?<!\\)\[link", card.text)
+    titles = [line for line in card.text.splitlines() if line.startswith("# ")]
+    assert titles == [f"# {type(model).__name__} on {escape(evil)}"]
+    # no bar of a name ends a cell
+    for line in card.text.splitlines():
+        if line.startswith("| ") and "Title" in line and "x " in line[:6]:
+            head = card.text.splitlines().index(line)
+            bars = len(re.findall(r"(?<!\\)\|", line))
+            before = card.text.splitlines()[head - 1]
+            assert bars == len(re.findall(r"(?<!\\)\|", before))
+
+
+def test_paths_of_the_machine_are_base_names(model, tmp_path):
+    base = tmp_path / "runs" / "mlm"
+    base.mkdir(parents=True)
+    names = {**ARGUMENTS, "dataset_name": f"{tmp_path}/secret place/genes.fa"}
+    card = make_card(model, report=make_report(), base_model=str(base), **names)
+    assert str(tmp_path) not in str(card)
+    assert "secret place" not in str(card)
+    assert "on genes.fa" in card.text
+    assert "It started from mlm." in card.text
+
+
+def test_f1_says_of_which_class(model):
+    card = make_card(model, report=make_report(), **ARGUMENTS)
+    assert "F1 (Rattus)" in row_of(card, "")
+    results = {result.metric_type: result for result in card.data.eval_results}
+    assert results["f1"].metric_name == "F1 (Rattus)"
+    scores = np.random.default_rng(0).normal(size=(30, 3))
+    three = classification_report(scores, np.arange(30) % 3, num_bootstrap=0)
+    assert "F1 (macro)" in row_of(make_card(model, report=three, **ARGUMENTS), "")
+
+
+def test_classes_and_parts_are_in_the_card(model):
+    report = make_report()
+    sizes = {"train": 1200, "validation": 100, "test": 200}
+    card = make_card(model, report=report, sizes=sizes, **ARGUMENTS)
+    assert "Rows: train 1,200, validation 100, test 200." in card.text
+    for one in report["by_class"]:
+        shown_numbers = [f"{one[name]:.3f}" for name in ("precision", "recall", "f1")]
+        assert row_of(card, one["name"]) == [str(one["count"]), *shown_numbers]

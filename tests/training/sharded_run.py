@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
-from hf_mixers.training.processes import leave
+from hf_mixers._compat import leave_process_group
 from tests.families import find_row, flatten
 
 
@@ -59,4 +59,4 @@ if __name__ == "__main__":
     result = train(family, dist.get_rank())
     if dist.get_rank() == 0:
         Path(output).write_text(json.dumps(result))
-    leave()
+    leave_process_group()

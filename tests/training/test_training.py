@@ -284,9 +284,9 @@ def launch(module: str, processes: int, output: Path, *arguments: str):
 def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
     # two processes see in one step what one process sees in two accumulated ones
     settings = {"family": row.name}
-    two = launch("tests.training_run", 2, tmp_path / "two.json", json.dumps(settings))
+    two = launch("tests.training.training_run", 2, tmp_path / "two.json", json.dumps(settings))
     settings |= {"accumulate": 2, "count_like": 2}
-    one = launch("tests.training_run", 1, tmp_path / "one.json", json.dumps(settings))
+    one = launch("tests.training.training_run", 1, tmp_path / "one.json", json.dumps(settings))
     assert two["losses"] == pytest.approx(one["losses"], rel=1e-3)
     assert two["eval"] == pytest.approx(one["eval"], rel=1e-3)
     assert two["labels"] == one["labels"]
@@ -296,5 +296,5 @@ def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
 
 @every_family
 def test_fully_sharded_training_has_the_losses_of_one_process(row, tmp_path):
-    sharded = launch("tests.sharded_run", 2, tmp_path / "sharded.json", row.name)
+    sharded = launch("tests.training.sharded_run", 2, tmp_path / "sharded.json", row.name)
     assert sharded == pytest.approx(sharded_run.train(row.name, rank=None), rel=1e-4)

@@ -1,4 +1,4 @@
-"""A small training run, in this process or launched in several: `python -m tests.training_run`."""
+"""A small training run, in this process or launched in several."""
 
 import json
 import sys
@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from torch.utils.data import Dataset
 
+from hf_mixers._compat import leave_process_group
 from hf_mixers.data.batching import TokenBudgetBatchSampler
 from hf_mixers.data.collators import FlatCollator
 from hf_mixers.training import MixerTrainer, MixerTrainingArguments
-from hf_mixers.training.processes import leave
 from tests.families import find_row
 
 
@@ -63,10 +63,10 @@ class AsManyAs(TokenBudgetBatchSampler):
 
 def main(output: str, family: str, accumulate=1, count_like=1):
     if count_like > 1:
-        import hf_mixers.training
+        from hf_mixers.training import trainer as module
 
         AsManyAs.processes = count_like
-        hf_mixers.training.TokenBudgetBatchSampler = AsManyAs
+        module.TokenBudgetBatchSampler = AsManyAs
     arguments = MixerTrainingArguments(
         str(Path(output).with_suffix("")),
         train_token_budget=256,
@@ -97,4 +97,4 @@ def main(output: str, family: str, accumulate=1, count_like=1):
 
 if __name__ == "__main__":
     main(sys.argv[1], **json.loads(sys.argv[2]))
-    leave()
+    leave_process_group()

@@ -18,7 +18,7 @@ from .arrays import name_classes, read_npz, sort_names
 from .idx_files import find_idx_parts, read_idx
 
 if TYPE_CHECKING:
-    from transformers import ViTImageProcessor
+    from transformers.image_processing_utils import BaseImageProcessor
 
 ReadAs = Literal["picture", "values", "ids"]
 READINGS = ("picture", "values", "ids")
@@ -152,18 +152,21 @@ class PixelScaler:
                 f"An image has the shape {image.shape}: the scaler is for ({len(self.mean)}, H, W)."
             )
 
-    def image_processor(self, size: int) -> "ViTImageProcessor | None":
-        """What prepares pictures in the pipeline of transformers, which reads colour pictures only.
+    def image_processor(self, image_size: int) -> "BaseImageProcessor | None":
+        """What prepares pictures in the pipeline of transformers as `scale` does; None for pixels.
 
         Args:
-            size: Pixels on a side of the images that the model reads.
+            image_size: Pixels on a side of the images that the model reads.
         """
-        if self.read_as != "picture" or len(self.mean) != 3 or not is_vision_available():
+        if self.read_as != "picture" or not is_vision_available():
             return None
         from transformers import ViTImageProcessor
 
-        return ViTImageProcessor(
-            size={"height": size, "width": size},
+        from ...models.image_processing_grey import GreyImageProcessor
+
+        kind = ViTImageProcessor if len(self.mean) == 3 else GreyImageProcessor
+        return kind(
+            size={"height": image_size, "width": image_size},
             image_mean=[mean / 255 for mean in self.mean],
             image_std=[std / 255 for std in self.std],
         )

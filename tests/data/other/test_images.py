@@ -253,3 +253,13 @@ def test_bad_idx_and_parquet_files_are_named(tmp_path):
     pd.DataFrame({"picture": [1], "label": [0]}).to_parquet(other)
     with pytest.raises(ValueError, match="has no column 'image': it has picture, label"):
         load_images(other)
+
+
+def test_colour_pictures_are_prepared_by_an_image_processor():
+    scaler = PixelScaler("picture", [10.0, 20.0, 30.0], [51.0, 102.0, 255.0])
+    processor = scaler.image_processor(8)
+    pixels = (255 * np.random.default_rng(0).random((8, 8, 3))).astype("uint8")
+    given = processor(pixels, return_tensors="np")["pixel_values"][0]
+    assert given == pytest.approx(scaler.scale(pixels.transpose(2, 0, 1)), abs=1e-5)
+    assert processor(pixels[:5], return_tensors="np")["pixel_values"][0].shape == (3, 8, 8)
+    assert PixelScaler("values", [1.0] * 3, [2.0] * 3).image_processor(8) is None

@@ -1,0 +1,68 @@
+"""`hf-mixers predict`"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import inference_options as common
+
+
+def command(
+    model: common.Model,
+    files: common.Files,
+    output: common.Output = Path("-"),
+    all_scores: Annotated[
+        bool, typer.Option("--all-scores", help="A column with the probability of every class.")
+    ] = False,
+    top: Annotated[int, typer.Option(help="This many classes, most probable first.")] = 1,
+    rc_average: common.Average = False,
+    shard: common.Shard = "0/1",
+    sequence_column: common.Column = "sequence",
+    token_budget: common.Budget = 65536,
+    device: common.Device = None,
+    dtype: common.Dtype = None,
+    compile: common.Compile = False,
+    strict: common.Strict = False,
+    overwrite: common.Overwrite = False,
+) -> None:
+    """Classify the sequences of files: id, length, label, probability, note."""
+    from ..inference.engine import prefetch
+    from ..inference.loading import load_classifier, make_engine
+    from ..inference.outputs import choose_format, format_row
+    from ..inference.predict import PredictionTable
+    from ..inference.records import read_records
+    from ..inference.run import run_to_file
+
+    place = common.parse_shard(shard)
+    if str(output) != "-":
+        choose_format(output, (".tsv", ".parquet"))
+    engine = make_engine(
+        model,
+        None,
+        load_classifier,
+        {"device": device, "dtype": dtype, "compile": compile},
+        token_budget=token_budget,
+        both_strands=rc_average,
+        strict=strict,
+    )
+    table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
+    if str(output) == "-":
+        sys.stdout.write(format_row(table.columns))
+        records = read_records(files, shard=place, sequence_column=sequence_column)
+        for part in prefetch(engine.read_parts(records)):
+            sys.stdout.writelines(format_row(row.values()) for row in table.rows(engine, part))
+        return
+    summary = run_to_file(
+        engine,
+        files,
+        output,
+        table.rows,
+        table.columns,
+        settings={"model": model, "dtype": dtype, "top": top, "all_scores": all_scores},
+        shard=place,
+        overwrite=overwrite,
+        sequence_column=sequence_column,
+    )
+    common.report(summary, output)

@@ -1,0 +1,119 @@
+"""Models for use: with the head that is asked for, on a device, maybe compiled."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging
+
+from .engine import Engine, load_tokenizer
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# options of `load_model`
+MODEL_OPTIONS = ("device", "dtype", "compile")
+
+
+def load_classifier(checkpoint: str, **options: Any) -> PreTrainedModel:
+    """A sequence classifier; a checkpoint without a trained head is refused."""
+    return load_model(checkpoint, AutoModelForSequenceClassification, "classify", **options)
+
+
+def load_masked_lm(checkpoint: str, **options: Any) -> PreTrainedModel:
+    """A masked language model; a checkpoint without its head is refused."""
+    return load_model(checkpoint, AutoModelForMaskedLM, "predict masked tokens", **options)
+
+
+def load_encoder(checkpoint: str, **options: Any) -> PreTrainedModel:
+    """The trunk of any checkpoint."""
+    return load_model(checkpoint, AutoModel, "embed", **options)
+
+
+def load_model(
+    checkpoint: str,
+    auto_class: Any,
+    verb: str,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | None = None,
+    compile: bool = False,
+) -> PreTrainedModel:
+    """A model for inference; one whose weights the checkpoint does not have is refused.
+
+    Args:
+        verb: What the model is to do, for the error.
+        device: Where to run; by default an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`.
+        compile: Compile the model, which pays for many batches.
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    try:
+        config = AutoConfig.from_pretrained(checkpoint)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{checkpoint!r} is not the folder or Hub name of a model.") from error
+    made = ", ".join(config.architectures or ["a model without a named class"])
+    try:
+        with _quiet():
+            model, found = auto_class.from_pretrained(checkpoint, output_loading_info=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{checkpoint} cannot {verb}: it holds {made}.") from error
+    missing = sorted(key for key in found["missing_keys"] if "position_ids" not in key)
+    if missing:
+        raise ValueError(
+            f"{checkpoint} cannot {verb}: it holds {made}, which has no weights for {missing[0]}."
+        )
+    if dtype is not None:
+        model = model.to(DTYPES[dtype])
+    model = model.eval().to(choose_device(device))
+    if compile:
+        model.compile(dynamic=True)
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the report of keys that another head does not have; ours are checked here."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def choose_device(device: str | torch.device | None) -> torch.device:
+    """The device that was asked for, or an accelerator if there is one."""
+    if device is not None:
+        return torch.device(device)
+    if torch.accelerator.is_available():
+        return torch.accelerator.current_accelerator() or torch.device("cpu")
+    return torch.device("cpu")
+
+
+def make_engine(
+    model: str | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    load: Callable[..., PreTrainedModel],
+    options: dict[str, Any],
+    **settings: Any,
+) -> Engine:
+    """An engine for a model or a checkpoint; takes the options of the model out of `options`."""
+    own = {name: options.pop(name) for name in MODEL_OPTIONS if name in options}
+    if isinstance(model, PreTrainedModel):
+        if tokenizer is None:
+            raise ValueError("A model that is given as such comes with its tokenizer, got none.")
+        if own.get("dtype") is not None:
+            raise ValueError("dtype is for checkpoints: convert the model before it is given.")
+        device = choose_device(own.get("device")) if own.get("device") else model.device
+        return Engine(model, tokenizer, device=device, **settings)
+    loaded = load(model, **own)
+    return Engine(loaded, tokenizer or load_tokenizer(model), device=loaded.device, **settings)

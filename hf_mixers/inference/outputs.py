@@ -1,0 +1,190 @@
+"""Results on their way to a file: written in parts, each complete or absent, and joined at the end.
+
+A run that was killed finds its parts again and goes on behind the last one, so nothing is lost and
+nothing is written twice.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..reporting.files import write_json
+
+
+class Format(Protocol):
+    """How rows of results are written to a part, and how parts become one file.
+
+    `join` writes to a path that gets its `name` when all is there.
+    """
+
+    def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None: ...
+
+    def join(self, parts: Sequence[Path], target: Path, name: Path) -> None: ...
+
+
+class TextFormat:
+    """Tab-separated text with a header."""
+
+    def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        path.write_text("".join(format_row(row.values()) for row in rows), encoding="utf-8")
+
+    def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
+        header = json.loads((parts[0].parent / RUN_FILE).read_text(encoding="utf-8"))["columns"]
+        with open(target, "wb") as file:
+            file.write(format_row(header).encode())
+            for part in parts:
+                with open(part, "rb") as source:
+                    shutil.copyfileobj(source, file)
+
+
+class ParquetFormat:
+    """Parquet, one row group a part."""
+
+    def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+
+    def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
+        # a column without a value in one part has a type in another
+        schemas = [pq.read_schema(part) for part in parts]
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+        with pq.ParquetWriter(target, schema) as writer:
+            for part in parts:
+                writer.write_table(pq.read_table(part).cast(schema))
+
+
+class ArrayFormat:
+    """A numpy matrix of the column `vector`; ids go to a text file next to it.
+
+    A record without a vector has a row of `nan`.
+    """
+
+    def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        vectors = [row["vector"] for row in rows]
+        width = next((len(vector) for vector in vectors if vector is not None), 0)
+        matrix = np.full((len(rows), width), np.nan, dtype=np.float32)
+        for number, vector in enumerate(vectors):
+            if vector is not None:
+                matrix[number] = vector
+        ids = np.array([row["id"] for row in rows])
+        with open(path, "wb") as file:
+            np.savez(file, matrix=matrix, ids=ids)
+
+    def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
+        shapes = [np.load(part)["matrix"].shape for part in parts]
+        total, width = sum(shape[0] for shape in shapes), max(shape[1] for shape in shapes)
+        joined = np.lib.format.open_memmap(
+            target, mode="w+", dtype=np.float32, shape=(total, width)
+        )
+        names, start = name.with_suffix(".ids.txt"), 0
+        with open(f"{names}.part", "w", encoding="utf-8") as file:
+            for part in parts:
+                content = np.load(part)
+                rows = content["matrix"]
+                # a part without any vector does not know how long they are
+                joined[start : start + len(rows)] = rows if rows.shape[1] else np.nan
+                file.writelines(f"{name}\n" for name in content["ids"])
+                start += len(rows)
+        joined.flush()
+        os.replace(f"{names}.part", names)
+
+
+FORMATS: dict[str, type[Format]] = {
+    ".tsv": TextFormat,
+    ".parquet": ParquetFormat,
+    ".npy": ArrayFormat,
+}
+RUN_FILE = "run.json"
+
+
+def choose_format(path: Path, accepted: Iterable[str] = FORMATS) -> Format:
+    """The format that the ending of a file stands for."""
+    if path.suffix not in accepted:
+        raise ValueError(f"{path} must end in {', '.join(accepted)}.")
+    return FORMATS[path.suffix]()
+
+
+def format_row(values: Iterable[Any]) -> str:
+    """A line of tab-separated values.
+
+    >>> format_row(["a\\tb", 0.5, None])
+    'a b\\t0.5\\t\\n'
+    """
+    return "\t".join(map(_format_value, values)) + "\n"
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value).replace("\t", " ").replace("\n", " ").replace("\r", " ")
+
+
+class PartedOutput:
+    """A file that grows in parts.
+
+    Args:
+        target: The file to write in the end.
+        run: What the results depend on; parts of a run with other settings are refused.
+        columns: Names of the columns.
+    """
+
+    def __init__(
+        self,
+        target: str | Path,
+        run: Mapping[str, Any],
+        columns: Sequence[str],
+        overwrite: bool = False,
+    ):
+        self.target = Path(target)
+        self.folder = self.target.with_name(f"{self.target.name}.parts")
+        self.format = choose_format(self.target)
+        if overwrite:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        elif self.target.exists():
+            raise ValueError(f"{self.target} is there already: --overwrite writes it again.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        content = json.loads(json.dumps({**run, "columns": list(columns)}, default=str))
+        path = self.folder / RUN_FILE
+        if path.exists():
+            if json.loads(path.read_text(encoding="utf-8")) != content:
+                raise ValueError(
+                    f"{self.folder} holds parts of a run with other settings or input: --overwrite"
+                    " leaves them out."
+                )
+        else:
+            write_json(path, content)
+
+    def done(self) -> dict[int, int]:
+        """Records of every part that is complete, by the number of the part."""
+        names = (path.stem.split("-") for path in self.folder.glob("part-*-*.done"))
+        return {int(number): int(count) for _, number, count in names}
+
+    def write(self, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a part, which appears when it is complete."""
+        path = self.folder / f"part-{number:06d}-{len(rows)}.done"
+        partial = path.with_suffix(".writing")
+        self.format.write_part(partial, rows)
+        os.replace(partial, path)
+
+    def join(self) -> Path:
+        """Join all parts to the file, which appears when it is complete."""
+        parts = sorted(self.folder.glob("part-*.done"))
+        if not parts:
+            raise ValueError("There were no records: nothing is written.")
+        numbers = [int(path.stem.split("-")[1]) for path in parts]
+        if numbers != list(range(len(parts))):
+            missing = min(set(range(len(parts))) - set(numbers))
+            raise ValueError(f"{self.folder} has no part {missing}: run the command again.")
+        partial = self.target.with_name(f".{self.target.name}")
+        self.format.join(parts, partial, self.target)
+        os.replace(partial, self.target)
+        shutil.rmtree(self.folder)
+        return self.target

@@ -1,0 +1,139 @@
+"""Sequences one by one, from files of any size, standard input, or Python objects."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from os import PathLike, fspath
+from typing import Any, BinaryIO, NamedTuple
+
+from ..data.fasta import BYTE_ORDER_MARK, parse_fasta
+from ..data.fastq import parse_fastq
+from ..data.layout import Layout
+from ..data.records import find_files, open_plain_or_gzip, open_streams, read_rows
+
+STDIN = "-"
+
+
+class Record(NamedTuple):
+    """A sequence with its name and its place in the input, counted from 0."""
+
+    number: int
+    id: str
+    sequence: str
+
+
+# what functions of this package accept as input
+Source = str | PathLike | Iterable[Any]
+
+
+def read_records(
+    source: Source,
+    *,
+    sequence_column: str = "sequence",
+    id_column: str | None = None,
+    shard: tuple[int, int] = (0, 1),
+) -> Iterator[Record]:
+    """Records of a source, without reading more of it than is asked for.
+
+    Args:
+        source: Files, folders or glob patterns of FASTA, FASTQ, GenBank, CSV or parquet, plain or
+            gzip; `-` for FASTA or FASTQ on standard input; or an iterable of texts, of pairs of id
+            and text, or of mappings with `sequence` and maybe `id`.
+        sequence_column: Column of a table with the sequence.
+        id_column: Column of a table with the id; `id` if there is one.
+        shard: `(i, n)` gives every n-th record, from the i-th on.
+
+    >>> [record.id for record in read_records([("a", "ACGT"), "GG"], shard=(1, 2))]
+    ['record_2']
+    """
+    index, count = shard
+    if not 0 <= index < count:
+        raise ValueError(f"shard={index}/{count} was given: 0/n to n-1/n are accepted.")
+    pairs = _read_pairs(source, sequence_column, id_column)
+    for number, (name, sequence) in enumerate(pairs):
+        if number % count == index:
+            yield Record(number, name, sequence)
+
+
+def _read_pairs(
+    source: Source, sequence_column: str, id_column: str | None
+) -> Iterator[tuple[str, str]]:
+    if _is_path(source):
+        return _read_files([source], sequence_column, id_column)
+    items = iter(source)  # type: ignore[arg-type]
+    first = next(items, None)
+    if first is None:
+        return iter(())
+    rest = chain([first], items)
+    if _is_path(first) and not _is_letters(first):
+        return _read_files(list(rest), sequence_column, id_column)
+    return (_name_item(item, number) for number, item in enumerate(rest, 1))
+
+
+def _is_path(item: Any) -> bool:
+    return isinstance(item, (str, PathLike))
+
+
+def _is_letters(item: Any) -> bool:
+    """Whether a text is a sequence, and not the name of a file."""
+    return isinstance(item, str) and item != STDIN and item.isalpha()
+
+
+def _name_item(item: Any, number: int) -> tuple[str, str]:
+    """Id and text of an item of an iterable."""
+    if isinstance(item, str):
+        return f"record_{number}", item
+    if isinstance(item, Mapping):
+        if "sequence" not in item:
+            raise ValueError(f"Item {number} has no 'sequence': it has {', '.join(item)}.")
+        return str(item.get("id") or f"record_{number}"), item["sequence"]
+    if isinstance(item, Sequence) and len(item) == 2:
+        return str(item[0]), item[1]
+    raise ValueError(
+        f"Item {number} is {type(item).__name__}: text, a pair of id and text, or a mapping with"
+        " 'sequence' is accepted."
+    )
+
+
+def _read_files(
+    sources: Sequence[str | PathLike], sequence_column: str, id_column: str | None
+) -> Iterator[tuple[str, str]]:
+    if list(map(fspath, sources)) == [STDIN]:
+        yield from _parse(sys.stdin.buffer, "standard input", None)
+        return
+    files, kind = find_files(sources)
+    if kind in ("fasta", "fastq"):
+        for file in files:
+            with open_plain_or_gzip(file) as handle:
+                yield from _parse(handle, file, kind)
+        return
+    layout = Layout(kind, sequence_column, id_column)
+    for file, stream in zip(files, open_streams(files, kind), strict=True):
+        for number, row in enumerate(read_rows(file, kind, stream), 1):
+            if kind == "genbank":
+                yield row["id"], row["sequence"]
+                continue
+            if sequence_column not in row:
+                raise ValueError(
+                    f"{file} has no column {sequence_column!r}: it has {', '.join(row)}."
+                )
+            if layout.id_column is None and "id" in row:
+                layout.id_column = "id"
+            arranged = layout.arrange(row, file, number)
+            yield arranged["id"], arranged["sequence"]
+
+
+def _parse(handle: BinaryIO, name: str, kind: str | None) -> Iterator[tuple[str, str]]:
+    """Id and letters of FASTA or FASTQ; the first byte tells which, if nothing else does."""
+    lines = iter(handle)
+    first = next(lines, b"")
+    if not first.strip(BYTE_ORDER_MARK).strip():
+        raise ValueError(f"{name} is empty.")
+    if kind is None:
+        kind = "fastq" if first.startswith(b"@") else "fasta"
+    parse = parse_fastq if kind == "fastq" else parse_fasta
+    try:
+        for record in parse(chain([first], lines), name):
+            yield record.id, record.sequence
+    except (OSError, EOFError) as error:
+        raise ValueError(f"{name} is cut short or damaged: {error}") from error

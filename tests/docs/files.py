@@ -1,0 +1,45 @@
+"""Files that the pages speak of as the user's own."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+from safetensors.torch import save_file
+
+from tests.test_convert import FIXTURES, load
+
+ROOT = Path(__file__).parents[2]
+SPECIES = {"Bos": ["Bos taurus", "Bos indicus", "Bos grunniens", "Bos mutus", "Bos gaurus"]}
+SPECIES["Mus"] = ["Mus musculus", "Mus spretus", "Mus caroli", "Mus pahari", "Mus famulus"]
+
+
+def make_files(folder: Path) -> None:
+    """Labelled genes, genomes and an original checkpoint, under the names of the pages."""
+    generator = np.random.default_rng(0)
+    genes = [
+        (f"{genus}{number}", genus, SPECIES[genus][number % 5], _draw(generator, 40, 300))
+        for genus in SPECIES
+        for number in range(60)
+    ]
+    lines = (f">{name} genus={genus} [{kind}]\n{text}\n" for name, genus, kind, text in genes)
+    (folder / "genes.fa").write_text("".join(lines))
+    parts = ["train"] * 3 + ["val", "test"]
+    rows = (
+        f"{name},{genus},{parts[number % 5]},{text}\n"
+        for number, (name, genus, _, text) in enumerate(genes)
+    )
+    (folder / "genes.csv").write_text("id,genus,part,sequence\n" + "".join(rows))
+    for genus in SPECIES:
+        (folder / "genomes" / genus).mkdir(parents=True)
+        own = (f">{name}\n{text}\n" for name, kind, _, text in genes if kind == genus)
+        (folder / "genomes" / genus / "all.fa").write_text("".join(own))
+    chromosomes = (f">chr{number}\n{_draw(generator, 4000, 4001)}\n" for number in (1, 2, 3))
+    (folder / "genomes.fa").write_text("".join(chromosomes))
+    state = load(next(path for path in FIXTURES if path.name.startswith("paramixer_chord")))[0]
+    save_file(state, folder / "paramixer.safetensors")
+    (folder / "examples").mkdir()
+    shutil.copy(ROOT / "examples/genes.fa", folder / "examples")
+
+
+def _draw(generator: np.random.Generator, low: int, high: int) -> str:
+    return "".join(generator.choice(list("ACGT"), generator.integers(low, high)))

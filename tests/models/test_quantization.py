@@ -1,0 +1,92 @@
+"""Quantized weights, which are tensors of a class of their own: every variant runs with them.
+
+With torchao installed (`pip install torchao`) weights of 8 bits are tried too. The tests do not
+need it, because transformers would then import it into every process.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.families import every_family, every_head, every_variant, example_inputs
+
+
+class HalvedWeight(torch.Tensor):
+    """A matrix that is stored as half of itself, and that knows nothing but linear layers."""
+
+    @staticmethod
+    def __new__(cls, stored):
+        kind = torch.Tensor._make_wrapper_subclass(
+            cls, stored.shape, dtype=stored.dtype, device=stored.device
+        )
+        kind.stored = stored
+        return kind
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is nn.functional.linear:
+            rows, weight, bias = args
+            return nn.functional.linear(rows, 2 * weight.stored, bias)
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.detach.default:
+            return cls(args[0].stored)
+        raise NotImplementedError(f"{function} means something else for these weights.")
+
+
+def halve(model):
+    """Linear layers with halved weights in place of their own."""
+    for module in model.modules():
+        if type(module) is nn.Linear:
+            weight = HalvedWeight(module.weight.detach() / 2)
+            module.weight = nn.Parameter(weight, requires_grad=False)
+    return model
+
+
+def quantize(model, folder):
+    quantization = pytest.importorskip("torchao.quantization")
+    from transformers import TorchAoConfig
+
+    model.save_pretrained(folder)
+    config = TorchAoConfig(quantization.Int8WeightOnlyConfig())
+    return type(model).from_pretrained(folder, quantization_config=config).eval()
+
+
+def result(output):
+    return output[0] if "logits" not in output else output.logits
+
+
+@every_variant
+@pytest.mark.parametrize("gradients", [False, True])
+def test_weights_of_a_class_of_their_own_are_used_by_linear_layers_only(row, changes, gradients):
+    model, inputs = row.build(**changes), example_inputs("model")
+    with torch.set_grad_enabled(gradients):
+        expected = model(**inputs).to_tuple()
+        output = halve(model)(**inputs).to_tuple()
+    torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
+
+
+@every_family
+@every_head
+def test_every_head_uses_weights_of_a_class_of_their_own(row, head):
+    model, inputs = row.build(head), example_inputs(head)
+    expected = result(model(**inputs))
+    torch.testing.assert_close(result(halve(model)(**inputs)), expected, atol=1e-5, rtol=1e-5)
+
+
+@every_family
+@every_head
+@torch.no_grad()
+def test_every_head_runs_with_weights_in_8_bits(row, head, tmp_path):
+    model = row.build(head)
+    quantized = quantize(model, tmp_path)
+    kinds = {type(weight) for weight in quantized.parameters()}
+    assert not kinds <= {torch.nn.Parameter}, "nothing was quantized"
+    inputs = example_inputs(head)
+    expected = result(model(**inputs))
+    scale = expected.abs().max().item()
+    difference = (result(quantized(**inputs)) - expected).abs().max().item()
+    assert 0 < difference < 0.1 * scale
