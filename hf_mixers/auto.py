@@ -70,6 +70,13 @@ class Family:
 FAMILIES: dict[str, Family] = {}
 
 
+def find_family(name: str) -> Family:
+    """The family of a name."""
+    if name not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}.")
+    return FAMILIES[name]
+
+
 def register_family(family: Family) -> Family:
     """Make the Auto classes of transformers know a family."""
     FAMILIES[family.model_type] = family

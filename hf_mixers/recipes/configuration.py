@@ -13,6 +13,7 @@ from ..auto import FAMILIES
 from ..privacy import shorten_path
 from ..reporting.files import write_text
 from .models import known_fields, name_closest
+from .options import parse_settings
 
 Options = TypeVar("Options")
 
@@ -94,7 +95,9 @@ class Configuration:
         if name not in known:
             accepted = set(known).union(*self._places().values())
             raise ValueError(name_closest(name, accepted, "setting of this command"))
-        settings.setdefault(SETTINGS, {})[name] = value
+        # as a mapping, as JSON, or left open by a file
+        fields = parse_settings(settings.get(SETTINGS))
+        settings[SETTINGS] = {**fields, name: value}
 
     def put_all(self, pairs: Iterable[str]) -> None:
         """Set values from texts `key=value`, where the value is read as YAML."""

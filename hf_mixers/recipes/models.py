@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
 
-from ..auto import FAMILIES, Family
+from ..auto import Family, find_family
 from .options import CheckpointOptions, ModelOptions
 
 # config fields of new models, where recipes differ from the defaults of the family
@@ -21,13 +22,6 @@ DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {
         "block_order": "mix_rotate",
     },
 }
-
-
-def find_family(name: str) -> Family:
-    """The family of a name."""
-    if name not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}.")
-    return FAMILIES[name]
 
 
 def new_model(
@@ -48,11 +42,15 @@ def new_model(
     model_class = family.model_class(auto_class)
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
-    if options.preset:
-        config = family.config.preset(options.preset, **{**settings, **fields})
-    else:
-        defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
-        config = family.config(**{**defaults, **settings, **fields})
+    try:
+        if options.preset:
+            config = family.config.preset(options.preset, **{**settings, **fields})
+        else:
+            defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
+            config = family.config(**{**defaults, **settings, **fields})
+    except StrictDataclassError as error:
+        # raised for a value of the wrong type, in several lines
+        raise ValueError(" ".join(str(error).split())) from error
     return model_class(config)
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from transformers import TrainingArguments
 
+from ..auto import find_family
 from ..training import MixerTrainingArguments
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
@@ -59,6 +60,7 @@ class ModelOptions:
     )
 
     def __post_init__(self):
+        find_family(self.family)
         self.config_fields()
 
     def config_fields(self) -> dict[str, Any]:

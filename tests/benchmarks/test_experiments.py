@@ -9,7 +9,8 @@ from benchmarks.trainings import __main__ as experiments
 from benchmarks.trainings.__main__ import main
 from benchmarks.trainings.catalogue import EXPERIMENTS, Experiment, finetune
 from hf_mixers import FAMILIES
-from hf_mixers.recipes.models import find_family, known_fields
+from hf_mixers.auto import find_family
+from hf_mixers.recipes.models import known_fields
 from hf_mixers.recipes.options import parse_settings
 from tests.examples.example_runs import load
 

@@ -6,7 +6,8 @@ import pytest
 from transformers import AutoModelForImageClassification
 from transformers.utils import logging
 
-from hf_mixers.recipes.models import DEFAULT_SETTINGS, find_family, load_checkpoint, new_model
+from hf_mixers.auto import find_family
+from hf_mixers.recipes.models import DEFAULT_SETTINGS, load_checkpoint, new_model
 from hf_mixers.recipes.options import CheckpointOptions, ModelOptions, parse_settings
 from hf_mixers.recipes.targets import Classes
 from tests.families import ROWS, every_family
@@ -45,10 +46,15 @@ def test_every_family_is_built_without_settings(row, caplog):
 def test_what_no_model_has_is_named(preset):
     with pytest.raises(ValueError, match=r"family must be one of chordmixer.*, got 'xor'\."):
         find_family("xor")
+    with pytest.raises(ValueError, match=r"family must be one of chordmixer.*, got 'xor'\."):
+        ModelOptions("xor")
     with pytest.raises(
         ValueError, match="'track_sise' is not a config field; did you mean 'track_size'"
     ):
         new_model(ModelOptions("chordmixer", {"track_sise": 4}, preset), {})
+    with pytest.raises(ValueError, match="pooling") as refused:
+        new_model(ModelOptions("chordmixer", {"pooling": "median"}, preset), {})
+    assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match="AutoModelForImageClassification"):
         new_model(ModelOptions("chordmixer"), {}, auto_class=AutoModelForImageClassification)
 
