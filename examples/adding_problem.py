@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 from transformers import AutoModelForSequenceClassification, HfArgumentParser, PreTrainedModel
 
-from hf_mixers.auto import find_family
 from hf_mixers.cli import run_as_script
-from hf_mixers.data import adding_problem
+from hf_mixers.recipes.models import find_family
 from hf_mixers.recipes.options import RunArguments, change_arguments, parse_settings
 from hf_mixers.recipes.path import begin_run
 from hf_mixers.recipes.synthetic import SyntheticOptions, make_rows, train_synthetic
 from hf_mixers.recipes.targets import Amount
+from hf_mixers.tasks import adding_problem
 
 
 @dataclass

@@ -21,13 +21,13 @@ from typing import Any
 
 from transformers import AutoModelForSequenceClassification, HfArgumentParser, PreTrainedModel
 
-from hf_mixers.auto import find_family
 from hf_mixers.cli import run_as_script
-from hf_mixers.data import fixed_adding_problem, temporal_order
+from hf_mixers.recipes.models import find_family
 from hf_mixers.recipes.options import RunArguments, change_arguments, parse_settings
 from hf_mixers.recipes.path import begin_run
 from hf_mixers.recipes.synthetic import SyntheticOptions, make_rows, train_synthetic
 from hf_mixers.recipes.targets import Amount, Classes, Target
+from hf_mixers.tasks import fixed_adding_problem, temporal_order
 
 
 @dataclass(frozen=True)

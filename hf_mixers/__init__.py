@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from transformers import (
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
@@ -17,6 +18,7 @@ from . import _moved
 from .auto import FAMILIES, AutoModelForSequencePairClassification, Family, register_family
 from .convert import from_original
 from .models.configuration_chordmixer import ChordMixerConfig
+from .models.configuration_combiner import CombinerConfig
 from .models.configuration_mrsformer import MrsFormerConfig
 from .models.configuration_paramixer import ParamixerConfig
 from .models.dna import reverse_complement
@@ -26,6 +28,14 @@ from .models.modeling_chordmixer import (
     ChordMixerForSequencePairClassification,
     ChordMixerForTokenClassification,
     ChordMixerModel,
+)
+from .models.modeling_combiner import (
+    CombinerForCausalLM,
+    CombinerForMaskedLM,
+    CombinerForSequenceClassification,
+    CombinerForSequencePairClassification,
+    CombinerForTokenClassification,
+    CombinerModel,
 )
 from .models.modeling_mrsformer import (
     MrsFormerForImageClassification,
@@ -92,6 +102,19 @@ register_family(
         },
     )
 )
+register_family(
+    Family(
+        config=CombinerConfig,
+        models={
+            AutoModel: CombinerModel,
+            AutoModelForMaskedLM: CombinerForMaskedLM,
+            AutoModelForSequenceClassification: CombinerForSequenceClassification,
+            AutoModelForTokenClassification: CombinerForTokenClassification,
+            AutoModelForSequencePairClassification: CombinerForSequencePairClassification,
+            AutoModelForCausalLM: CombinerForCausalLM,
+        },
+    )
+)
 
 __all__ = [
     "FAMILIES",
@@ -104,6 +127,13 @@ __all__ = [
     "ChordMixerForSequencePairClassification",
     "ChordMixerForTokenClassification",
     "ChordMixerModel",
+    "CombinerConfig",
+    "CombinerForCausalLM",
+    "CombinerForMaskedLM",
+    "CombinerForSequenceClassification",
+    "CombinerForSequencePairClassification",
+    "CombinerForTokenClassification",
+    "CombinerModel",
     "DnaTokenizer",
     "Family",
     "GenomeTokenizer",

@@ -15,6 +15,7 @@ MODULES = {
     "hf_mixers.environment": "hf_mixers.reporting.environment",
     "hf_mixers.plots": "hf_mixers.reporting.plots",
     "hf_mixers.data.images": "hf_mixers.data.other.images",
+    "hf_mixers.data.synthetic": "hf_mixers.tasks.synthetic",
     "hf_mixers.data.tables": "hf_mixers.data.other.tables",
     "hf_mixers.data.time_series": "hf_mixers.data.other.time_series",
 }

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import (
     AutoModel,
+    AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -25,6 +26,8 @@ AUTO_CLASSES = {
     "sequence_pair_classification": AutoModelForSequencePairClassification,
 }
 HEADS = tuple(AUTO_CLASSES)
+# those that some have
+OTHER_AUTO_CLASSES = {"image_classification": AutoModelForImageClassification}
 
 # settings that every family has; lengths in the tests go up to 2,000, beyond what a model is built
 # for
@@ -33,6 +36,9 @@ SHARED_VARIANTS = {
     "cls pooling": {"pooling": "cls"},
     "max pooling": {"pooling": "max"},
     "first pooling": {"pooling": "first"},
+    "attention pooling": {"pooling": "attention"},
+    "wider pooling": {"pooling_size": 24},
+    "the papers' form": {"final_norm": "none", "weight_init": "published"},
     "learned positions": {"position_embedding_type": "absolute"},
 }
 
@@ -52,7 +58,7 @@ class Row:
         return FAMILIES[self.name]
 
     def model_class(self, head: str) -> type[PreTrainedModel]:
-        return self.family.model_class(AUTO_CLASSES[head])
+        return self.family.model_class({**AUTO_CLASSES, **OTHER_AUTO_CLASSES}[head])
 
     def config(self, **changes) -> PreTrainedConfig:
         return self.family.config(**{**self.small, **changes})
@@ -140,6 +146,54 @@ ROWS = [
                 "luna_tied_values": False,
                 "pooling": "cls",
                 "group_size_bias": True,
+            },
+        },
+    ),
+    Row(
+        "combiner",
+        small={
+            "max_position_embeddings": 2048,
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_attention_heads": 2,
+            "segment_length": 16,
+            "position_embedding_type": "none",
+        },
+        variants={
+            "causal": {"causal": True},
+            "overlapping": {"exclude_own_span": False},
+            "means": {"span_pool": "mean"},
+            "deep sets": {"span_pool": "deepset"},
+            "local only": {"use_summaries": False},
+            "relu, no bias": {"hidden_act": "relu", "attention_bias": False},
+            "tanh gelu, token types": {"hidden_act": "gelu_new", "type_vocab_size": 1},
+            "waves": {"position_embedding_type": "sinusoidal"},
+            "logsparse": {"pattern": "logsparse"},
+            "logsparse, causal": {"pattern": "logsparse", "causal": True, "span_pool": "deepset"},
+            "rowmajor": {"pattern": "axial_rowmajor"},
+            "rowmajor, causal": {"pattern": "axial_rowmajor", "causal": True},
+            "rowmajor, own keys": {"pattern": "axial_rowmajor", "row_summary": "none"},
+            "rowmajor, sums of keys": {
+                "pattern": "axial_rowmajor",
+                "row_summary": "wsum",
+                "exclude_own_span": False,
+            },
+            "rowmajor, projected keys": {"pattern": "axial_rowmajor", "row_summary": "wsum_proj"},
+            "vertical": {"pattern": "axial_vertical"},
+            "horizontal": {"pattern": "axial_horizontal", "exclude_own_span": False},
+            "mixture": {"pattern": "axial_mixture", "span_pool": "deepset"},
+            "mixture, causal": {"pattern": "axial_mixture", "causal": True},
+            "mixture, sums": {
+                "pattern": "axial_mixture",
+                "prefix_pool": "sum",
+                "exclude_own_span": False,
+            },
+            "learnable": {"pattern": "learnable", "num_clusters": 5},
+            "learnable, causal": {
+                "pattern": "learnable",
+                "causal": True,
+                "num_clusters": 5,
+                "span_pool": "deepset",
             },
         },
     ),

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from hf_mixers import _moved
-from hf_mixers.cli.main import COMMANDS
+from hf_mixers.cli.main import COMMANDS, GROUPS
 from hf_mixers.recipes import FinetuneArguments, FinetuneOptions, models
 from hf_mixers.recipes.configuration import Configuration
 from tests.docs.blocks import read_blocks, run_python
@@ -15,8 +15,14 @@ from tests.docs.commands import run_shell
 from tests.docs.files import ROOT, make_files
 
 SITE = ROOT / "docs"
+_OUTSIDE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "hf_mixers/data/embedded/README.md",
+)
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *(ROOT / name for name in _OUTSIDE),
     *sorted(SITE.rglob("*.md")),
 ]
 WITH_CODE = [page for page in PAGES if read_blocks(page)]
@@ -128,7 +134,7 @@ def test_the_readme_is_short():
 
 def test_every_command_and_every_moved_module_has_its_place():
     text = (SITE / "commands.md").read_text()
-    assert all(f"\n## {name}\n" in text for name in COMMANDS)
+    assert all(f"\n## {name}\n" in text for name in (*COMMANDS, *GROUPS))
     moved = (SITE / "versioning.md").read_text()
     assert all(
         f"`{new}`" in moved or old.startswith("hf_mixers.data.")

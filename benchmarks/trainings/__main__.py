@@ -27,7 +27,7 @@ FAST_MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
 }
 # of the metrics that an example writes
-OF_A_RUN = ("test", "validation", "history")
+OF_A_RUN = ("test", "validation", "history", "arena")
 OF_ALL_RUNS = ("config", "parameters", "environment")
 
 

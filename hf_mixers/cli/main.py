@@ -9,6 +9,8 @@ from .process import finish, show_log, with_sentence
 
 # a command is a module of this folder with a function `command`; its name is the command's
 COMMANDS = ("finetune", "pretrain", "predict", "embed", "info", "convert", "publish")
+# a group of commands is a module with an `app` of its own
+GROUPS = ("arena",)
 
 app = typer.Typer(
     name="hf-mixers",
@@ -29,6 +31,9 @@ for _name in COMMANDS:
     app.command(_name, no_args_is_help=_name not in ("finetune", "pretrain"))(
         load_command(_name).command
     )
+
+for _name in GROUPS:
+    app.add_typer(load_command(_name).app, name=_name)
 
 
 def _show_version(is_given: bool) -> None:

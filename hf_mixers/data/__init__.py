@@ -4,7 +4,7 @@ from .._moved import moved_names
 from .augment import StrandCollator, TokenDropoutCollator
 from .batching import TokenBudgetBatchSampler
 from .classes import balanced_class_weights, describe_classes, format_classes
-from .collators import FlatCollator, MaskedLMCollator, PaddedCollator
+from .collators import CausalLMCollator, FlatCollator, MaskedLMCollator, PaddedCollator
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .filters import filter_lengths, filter_letters
@@ -20,11 +20,12 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
-from .synthetic import adding_problem, fixed_adding_problem, temporal_order
+from .token_windows import TokenWindows, hold_out_ends
 from .windows import GenomeWindows
 
 __all__ = [
     "GENBANK_TASKS",
+    "CausalLMCollator",
     "FlatCollator",
     "GenomeWindows",
     "MaskedLMCollator",
@@ -33,7 +34,7 @@ __all__ = [
     "StrandCollator",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
-    "adding_problem",
+    "TokenWindows",
     "balanced_class_weights",
     "cut_sequences",
     "describe_classes",
@@ -41,8 +42,8 @@ __all__ = [
     "filter_letters",
     "find_identical",
     "fix_lengths",
-    "fixed_adding_problem",
     "format_classes",
+    "hold_out_ends",
     "load_embedded",
     "load_embedded_series",
     "load_genbank_task",
@@ -53,7 +54,6 @@ __all__ = [
     "split_by_group",
     "split_stratified",
     "subset_stratified",
-    "temporal_order",
     "tokenize_sequences",
 ]
 
@@ -72,5 +72,6 @@ __getattr__ = moved_names(
             "make_image_parts",
             "make_series_parts",
         ],
+        "hf_mixers.tasks": ["adding_problem", "fixed_adding_problem", "temporal_order"],
     },
 )

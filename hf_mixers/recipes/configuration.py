@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 import yaml
 from transformers import TrainingArguments
 
-from ..auto import FAMILIES
 from ..privacy import shorten_path
 from ..reporting.files import write_text
-from .models import known_fields, name_closest
+from .models import fields_of_checkpoint, known_fields_of, name_closest
 from .options import parse_settings
 
 Options = TypeVar("Options")
@@ -88,10 +87,12 @@ class Configuration:
                 self._set_field(name, value)
 
     def _set_field(self, name: str, value: Any) -> None:
-        """Set a config field of a new model."""
+        """Set a config field of a new model or of the checkpoint to start from."""
         settings = self.values.get("model", {})
-        family = settings.get("family", self._default("model", "family"))
-        known = known_fields(FAMILIES[family]) if family in FAMILIES else set()
+        if settings.get("checkpoint"):
+            known = fields_of_checkpoint(settings["checkpoint"])
+        else:
+            known = known_fields_of(settings.get("family", self._default("model", "family")))
         if name not in known:
             accepted = set(known).union(*self._places().values())
             raise ValueError(name_closest(name, accepted, "setting of this command"))
@@ -109,7 +110,7 @@ class Configuration:
 
     def build(self) -> tuple[Any, TrainingArguments]:
         """The options and the Trainer's arguments."""
-        sections = {
+        sections: dict[str, Any] = {
             name: make_section(kind, self.values[name]) for name, kind in self.sections.items()
         }
         return self.options(**sections), make_section(self.arguments, self.values[TRAINING])

@@ -9,8 +9,9 @@ from transformers import (
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from ..auto import Family, find_family
+from ..auto import FAMILIES, Family
 from .options import CheckpointOptions, ModelOptions
 
 # config fields of new models, where recipes differ from the defaults of the family
@@ -22,6 +23,13 @@ DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {
         "block_order": "mix_rotate",
     },
 }
+
+
+def find_family(name: str) -> Family:
+    """The family of a name."""
+    if name not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}.")
+    return FAMILIES[name]
 
 
 def new_model(
@@ -42,12 +50,13 @@ def new_model(
     model_class = family.model_class(auto_class)
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
+    config_class: Any = family.config
     try:
         if options.preset:
-            config = family.config.preset(options.preset, **{**settings, **fields})
+            config = config_class.preset(options.preset, **{**settings, **fields})
         else:
             defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
-            config = family.config(**{**defaults, **settings, **fields})
+            config = config_class(**{**defaults, **settings, **fields})
     except StrictDataclassError as error:
         # raised for a value of the wrong type, in several lines
         raise ValueError(" ".join(str(error).split())) from error
@@ -64,6 +73,21 @@ def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
 def known_fields(family: Family) -> set[str]:
     """Names that the config of a family accepts."""
     return set(family.config().to_dict()) | {"num_labels", "id2label", "label2id", "problem_type"}
+
+
+def known_fields_of(model_type: str) -> set[str]:
+    """The same for the name of a family, or of a model type of transformers."""
+    if model_type in FAMILIES:
+        return known_fields(FAMILIES[model_type])
+    if model_type in CONFIG_MAPPING:
+        kind = CONFIG_MAPPING[model_type]
+        return set(kind().to_dict()) | set(kind.attribute_map)
+    return set()
+
+
+def fields_of_checkpoint(checkpoint: str) -> set[str]:
+    """Names that the config of a checkpoint holds."""
+    return set(AutoConfig.from_pretrained(checkpoint).to_dict())
 
 
 def name_closest(given: str, accepted: set[str], what: str) -> str:
@@ -84,12 +108,19 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
     if options.checkpoint is None:
         raise ValueError("load_checkpoint requires options with a checkpoint, got none.")
     before = AutoConfig.from_pretrained(options.checkpoint).id2label
-    config = AutoConfig.from_pretrained(options.checkpoint, **fields)
+    settings = options.config_fields()
+    config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
+    unknown = [name for name in settings if name not in config.to_dict()]
+    if unknown:
+        raise ValueError(name_closest(unknown[0], set(config.to_dict()), "config field"))
     model = AutoModelForSequenceClassification.from_pretrained(
         options.checkpoint, config=config, ignore_mismatched_sizes=True
     )
     if before != config.id2label:
         # as many classes as before may be others
-        model.classifier = type(model)(config).to(model.dtype).classifier
+        new = type(model)(config).to(model.dtype)
+        model.classifier = new.classifier
+        if getattr(new, "kmer_classifier", None) is not None:
+            model.kmer_classifier = new.kmer_classifier
     model.base_model.requires_grad_(not options.frozen)
     return model

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
-from transformers import EarlyStoppingCallback, EvalPrediction, PreTrainedModel, set_seed
+from transformers import (
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PreTrainedModel,
+    TrainerCallback,
+    set_seed,
+)
 from transformers.utils import logging
 
 from ..data.splits import subset_stratified
@@ -68,16 +74,18 @@ def train_model(
     target: Target,
     *,
     patience: int | None,
+    callbacks: Sequence[TrainerCallback] = (),
     **options: Any,
 ) -> MixerTrainer:
     """Train on `rows["train"]`; the best epoch on `rows["validation"]` is kept, if it is there.
 
     Args:
         patience: Evaluations without improvement after which to stop; None: never.
+        callbacks: Of the trainer.
         options: Further arguments of the trainer.
     """
     logger.info(f"{type(model).__name__}: {model.num_parameters():,} parameters")
-    callbacks = []
+    callbacks = list(callbacks)
     if "validation" not in rows:
         # a loss per epoch to draw, however few the steps
         arguments = change_arguments(
@@ -98,9 +106,10 @@ def train_model(
     return trainer
 
 
-def headline(predicted: EvalPrediction, target: Target) -> dict[str, float]:
+def headline(predicted: EvalPrediction, target: Target) -> dict[str, float | None]:
     """The metrics without intervals, for evaluation while training."""
-    report = target.report(predicted.predictions, predicted.label_ids, num_bootstrap=0)
+    outputs, labels = np.asarray(predicted.predictions), np.asarray(predicted.label_ids)
+    report = target.report(outputs, labels, num_bootstrap=0)
     return overall_values(report)
 
 
@@ -163,7 +172,7 @@ def report_outputs(
         outputs: Those of the model under `model`, then of baselines by name.
     """
     folder = Path(trainer.args.output_dir)
-    columns = dict(report.columns)
+    columns: dict[str, Any] = dict(report.columns)
     write_table(folder / "predictions.csv", columns | target.columns(outputs["model"], labels))
     lengths = columns.get("length")
     reports = {name: target.report(found, labels, lengths) for name, found in outputs.items()}

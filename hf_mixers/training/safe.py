@@ -4,8 +4,8 @@ from pathlib import Path
 
 from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from .._compat import checkpoint_folder
 from .checkpoints import find_checkpoints, find_fault, has_optimizer, set_aside, warn_of
 from .checks import check_examples, check_token_labels
 from .finite import check_loss, check_start, check_weights
@@ -76,9 +76,7 @@ class SafeTrainer(Trainer):
 
     def _save_checkpoint(self, model, trial):
         # its last file says that a checkpoint is complete: an old one must not say so of a new one
-        folder = Path(
-            self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        )
+        folder = checkpoint_folder(self, trial)
         if self.is_world_process_zero():
             (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)

@@ -1,6 +1,19 @@
 """The measuring sub-commands: each has a docstring and `make_groups(options)`."""
 
-from . import blocks, heads, links, memory, mixed, parts, peers, scaling, throughput, tokenizers
+from . import (
+    blocks,
+    generation,
+    heads,
+    links,
+    memory,
+    mixed,
+    parts,
+    patterns,
+    peers,
+    scaling,
+    throughput,
+    tokenizers,
+)
 
 COMMANDS = {
     "blocks": blocks,
@@ -10,6 +23,8 @@ COMMANDS = {
     "parts": parts,
     "links": links,
     "heads": heads,
+    "patterns": patterns,
+    "generation": generation,
     "tokenizers": tokenizers,
     "peers": peers,
     "throughput": throughput,

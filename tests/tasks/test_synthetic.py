@@ -1,9 +1,12 @@
 """Synthetic tasks follow their published definitions."""
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 
-from hf_mixers.data.synthetic import (
+from hf_mixers.tasks.synthetic import (
     ADDING_CAPS,
     adding_problem,
     fixed_adding_problem,
@@ -92,3 +95,16 @@ def test_impossible_settings_are_refused():
             task(5, 1)
     with pytest.raises(IndexError, match="has 5 examples, got index 5"):
         adding_problem(5, 200)[5]
+
+
+def test_the_former_import_paths_work_with_a_warning():
+    import hf_mixers.data
+    import hf_mixers.tasks
+
+    for name in ("adding_problem", "fixed_adding_problem", "temporal_order"):
+        with pytest.warns(DeprecationWarning, match=f"is now hf_mixers.tasks.{name}"):
+            assert getattr(hf_mixers.data, name) is getattr(hf_mixers.tasks, name)
+    sys.modules.pop("hf_mixers.data.synthetic", None)
+    with pytest.warns(DeprecationWarning, match="is now hf_mixers.tasks.synthetic"):
+        former = importlib.import_module("hf_mixers.data.synthetic")
+    assert former.adding_problem is adding_problem

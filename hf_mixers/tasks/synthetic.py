@@ -1,15 +1,16 @@
 """Synthetic tasks of the papers: their examples are made when asked for."""
 
 import numpy as np
-from torch.utils.data import Dataset
+
+from .rows import TaskRows
 
 # base length -> longest sequence, as in the published generator
 ADDING_CAPS = {200: 6_700, 1_000: 31_800, 16_000: 242_400, 128_000: 1_500_000}
 ADDING_SHORTEST = 32
 
 
-class SyntheticTask(Dataset):
-    """Examples of given lengths, made from `seed` and index alone.
+class SyntheticTask(TaskRows):
+    """Examples of given lengths, made from `seed` and row alone.
 
     Args:
         lengths: Steps of every example.
@@ -18,16 +19,15 @@ class SyntheticTask(Dataset):
     """
 
     def __init__(self, lengths: np.ndarray, longest: int, seed: int = 0):
-        self.lengths, self.longest, self.seed = lengths, longest, seed
+        super().__init__(len(lengths))
+        self.all_lengths, self.longest, self.seed = lengths, longest, seed
 
-    def __len__(self) -> int:
-        return len(self.lengths)
+    def read(self, row: int) -> dict:
+        generator = np.random.default_rng((self.seed, 1, row))
+        return self.make(generator, int(self.all_lengths[row]))
 
-    def __getitem__(self, index: int) -> dict:
-        if not 0 <= index < len(self):
-            raise IndexError(f"The data set has {len(self)} examples, got index {index}.")
-        generator = np.random.default_rng((self.seed, 1, index))
-        return self.make(generator, int(self.lengths[index]))
+    def find_lengths(self, rows: np.ndarray) -> np.ndarray:
+        return self.all_lengths[rows]
 
     def make(self, generator: np.random.Generator, length: int) -> dict:
         """One example of `length` steps."""

@@ -1,0 +1,137 @@
+"""The arena table: results of our own runs next to the published ones."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arena_published import COLUMNS, PUBLISHED, PublishedRow
+
+# the average of the arena leaves the last column out
+AVERAGED = COLUMNS[:5]
+SHORTENED = "\\*"
+_SECONDS_OF_AN_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Scores of one model on one task, over seeds.
+
+    Args:
+        scores: In percent, one per seed.
+        steps: Optimiser steps.
+        is_shortened: Fewer steps than published, or no published number to compare with.
+    """
+
+    scores: tuple[float, ...]
+    steps: int
+    is_shortened: bool
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.scores))
+
+    def __str__(self) -> str:
+        spread = f" ± {np.std(self.scores):.2f}" if len(self.scores) > 1 else ""
+        mark = SHORTENED if self.is_shortened else ""
+        return f"{self.mean:.2f}{spread}{mark} ({_short(self.steps)} steps)"
+
+
+def arena_table(
+    results: Sequence[Mapping[str, Any]], published: Iterable[PublishedRow] = PUBLISHED
+) -> str:
+    """A table in Markdown: our runs first, then the published rows.
+
+    Args:
+        results: What `read_results` gives.
+        published: Rows to show next to ours.
+    """
+    ours = collect_cells(results)
+    seen = {task for cells in ours.values() for task in cells}
+    tasks = [*COLUMNS, *sorted(seen - set(COLUMNS))]
+    head = ["model", "source", *tasks, "average"]
+    rows = [
+        [name, "this run", *(str(cells[t]) if t in cells else "" for t in tasks), _average(cells)]
+        for name, cells in ours.items()
+    ]
+    for row in published:
+        scores = [row.score(task) for task in tasks]
+        shown = ["" if score is None else f"{score:.2f}" for score in scores]
+        rows.append([row.model, row.source, *shown, _published_average(row)])
+    lines = [head, ["---"] * len(head), *rows]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"{table}\n\n{_explain(results)}"
+
+
+def collect_cells(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
+    """Cells by name of the model and task; of runs with different steps the longest count."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for entry in results:
+        if entry.get("part", "test") == "test":
+            groups.setdefault((name_model(entry), entry["task"]), []).append(entry)
+    found: dict[str, dict[str, Cell]] = {}
+    for (name, task), entries in groups.items():
+        steps = max(entry["steps"] for entry in entries)
+        kept = [entry for entry in entries if entry["steps"] == steps]
+        scores = tuple(100 * entry["score"] for entry in sorted(kept, key=lambda e: e["seed"]))
+        shortened = any(entry.get("is_shortened", True) for entry in kept)
+        found.setdefault(name, {})[task] = Cell(scores, steps, shortened)
+    return found
+
+
+def name_model(entry: Mapping[str, Any]) -> str:
+    """What a row of the table is called."""
+    name = entry["model"]
+    if entry.get("protocol"):
+        name += f", as {entry['protocol']}"
+    return f"{name}, self-pretrained" if entry.get("self_pretraining") else name
+
+
+def costs_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Parameters, time and memory of every run, in Markdown."""
+    head = ["task", "model", "score", "parameters", "steps", "hours", "s/step", "MB", "seed"]
+    lines = [head, ["---"] * len(head)]
+    for entry in sorted(results, key=lambda e: (e["task"], name_model(e), e["seed"])):
+        seconds, pace = entry.get("seconds"), entry.get("seconds_per_step")
+        lines.append(
+            [
+                entry["task"],
+                name_model(entry),
+                f"{100 * entry['score']:.2f}",
+                f"{entry['parameters']:,}",
+                f"{entry['steps']:,}",
+                "" if seconds is None else f"{seconds / _SECONDS_OF_AN_HOUR:.2f}",
+                "" if pace is None else f"{pace:.3f}",
+                "" if entry.get("memory_mb") is None else f"{entry['memory_mb']:,.0f}",
+                str(entry["seed"]),
+            ]
+        )
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _average(cells: Mapping[str, Cell]) -> str:
+    if not all(task in cells for task in AVERAGED):
+        return ""
+    return f"{np.mean([cells[task].mean for task in AVERAGED]):.2f}"
+
+
+def _published_average(row: PublishedRow) -> str:
+    scores = [row.score(task) for task in AVERAGED]
+    return "" if None in scores else f"{np.mean(scores):.2f}"
+
+
+def _explain(results: Sequence[Mapping[str, Any]]) -> str:
+    text = "Percent of the test part; ± is the standard deviation over seeds."
+    if any(entry.get("is_shortened", True) for entry in results):
+        text += f" {SHORTENED} fewer steps than the publication has, or none to compare with."
+    return text
+
+
+def _short(steps: int) -> str:
+    """A number of steps in few letters.
+
+    >>> _short(900), _short(5000), _short(62400)
+    ('900', '5k', '62.4k')
+    """
+    return str(steps) if steps < 1000 else f"{steps / 1000:g}k"

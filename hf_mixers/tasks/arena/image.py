@@ -1,0 +1,149 @@
+"""Image: CIFAR-10 in grey as 1024 pixels; also any other labelled images of one size."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+
+from ..batches import Padding
+from ..pathfinder_images import PixelMode
+from ..pixels import PixelArrays, pixel_task, to_grey
+from ..sources import find_path
+from ..task import Task, TaskKind
+
+_WHERE = (
+    "CIFAR-10 is the folder cifar-10-batches-py of"
+    " https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz; folders train and test with one"
+    " folder of images per class, IDX, .npz and parquet files are read too."
+)
+_TRAIN_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+# of grey CIFAR-10, as published loaders have them
+_MEAN, _STD = 122.6, 61.0
+_TRAIN_SHARE = 0.9
+# all that arrays of numpy need
+_UNPICKLED = {
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("_codecs", "encode"),
+}
+
+Labelled = tuple[np.ndarray, np.ndarray]
+
+
+def load(
+    path: str | os.PathLike,
+    *,
+    pixels: PixelMode = "ids",
+    padding: Padding = "none",
+    reference_zero_mask: bool = False,
+    reference_validation: bool = False,
+) -> Task:
+    """Grey images as sequences of pixels.
+
+    The last tenth of the training part, in the order of the files, is the validation part.
+
+    Args:
+        path: The folder `cifar-10-batches-py` (or one that has it), or images that
+            `hf_mixers.data.other.load_images` reads.
+        pixels: `ids` gives 256 shades; `values` gives them with mean 0 and deviation 1, by the
+            published mean and deviation of CIFAR-10, or those of the training part for others.
+        padding: See `TaskCollator`.
+        reference_zero_mask: Mask black pixels, as the published code does.
+        reference_validation: Take the test part as validation part, as some published code does;
+            nine tenths of the training part are trained on then, too.
+    """
+    folder = find_path(path, _WHERE)
+    if (folder / "cifar-10-batches-py").is_dir():
+        folder = folder / "cifar-10-batches-py"
+    if (folder / _TRAIN_BATCHES[0]).is_file():
+        parts, names = _read_cifar(folder)
+        mean, std = _MEAN, _STD
+    else:
+        parts, names = _read_images(folder)
+        mean, std = float(parts["train"][0].mean()), float(parts["train"][0].std())
+    if "test" not in parts:
+        raise ValueError(f"{folder} has no test part; {_WHERE}")
+    notes = []
+    if "validation" not in parts:
+        images, labels = parts["train"]
+        kept = int(_TRAIN_SHARE * len(images))
+        parts["train"] = images[:kept], labels[:kept]
+        parts["validation"] = images[kept:], labels[kept:]
+    if reference_validation:
+        parts["validation"] = parts["test"]
+        notes.append("The validation part is the test part, as in some published code.")
+    rows = {
+        part: PixelArrays(*parts[part], pixels, mean, std or 1.0)
+        for part in ("train", "validation", "test")
+    }
+    return pixel_task(
+        "image",
+        rows,
+        parts["train"][0].shape[1:],
+        names,
+        pixels=pixels,
+        padding=padding,
+        reference_zero_mask=reference_zero_mask,
+        notes=notes,
+    )
+
+
+def _read_images(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
+    from ...data.other import load_images
+
+    try:
+        found = load_images(folder)
+    except ValueError as error:
+        raise ValueError(f"{error} {_WHERE}") from error
+    names = found["train"].features["label"].names
+    parts = {
+        part: (
+            to_grey(np.stack(list(rows.with_format("numpy")["image"][:])).astype(np.uint8)),
+            np.asarray(rows["label"][:]),
+        )
+        for part, rows in found.items()
+    }
+    return parts, names
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Reads pickled arrays and containers, and nothing that runs code."""
+
+    def find_class(self, module: str, name: str):
+        if (module, name) not in _UNPICKLED:
+            raise ValueError(f"A batch of CIFAR-10 holds {module}.{name}: arrays are accepted.")
+        return super().find_class(module, name)
+
+
+def _read_cifar(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
+    batches = [_read_batch(folder / name) for name in _TRAIN_BATCHES]
+    train = tuple(np.concatenate(column) for column in zip(*batches, strict=True))
+    names = [str(number) for number in range(10)]
+    if (folder / "batches.meta").is_file():
+        stored = _unpickle(folder / "batches.meta")[b"label_names"]
+        names = [name.decode() if isinstance(name, bytes) else name for name in stored]
+    return {"train": train, "test": _read_batch(folder / "test_batch")}, names
+
+
+def _read_batch(file: Path) -> Labelled:
+    stored = _unpickle(file)
+    data = np.asarray(stored[b"data"], dtype=np.uint8)
+    if data.ndim != 2 or data.shape[1] != 3 * 32 * 32:
+        raise ValueError(f"{file} has data of shape {data.shape}: (N, 3072) is accepted.")
+    return to_grey(data.reshape(-1, 3, 32, 32)), np.asarray(stored[b"labels"])
+
+
+def _unpickle(file: Path) -> dict:
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist; {_WHERE}")
+    try:
+        with open(file, "rb") as handle:
+            return _ArrayUnpickler(handle, encoding="bytes").load()
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise ValueError(f"{file} cannot be read as a batch of CIFAR-10: {error}") from error
+
+
+TASK = TaskKind("image", "CIFAR-10 as 1024 grey pixels, 10 classes", _WHERE, load=load)

@@ -1,0 +1,226 @@
+"""Pathfinder and Path-X: the official folders of images, or images drawn from a seed."""
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from tqdm.auto import tqdm
+from transformers.utils import logging
+
+from ..batches import Padding
+from ..pathfinder_images import CLASS_NAMES, PixelMode, check_pixel_mode, pathfinder
+from ..pathfinder_settings import DIFFICULTIES, Difficulty
+from ..pixels import PixelFiles, pixel_task
+from ..sources import find_path
+from ..stored import load_stored, split_rows
+from ..task import Task, TaskKind
+
+logger = logging.get_logger(__name__)
+
+Split = Literal["s4", "file_order", "paramixer"]
+
+_WHERE = (
+    "Pathfinder is the folder pathfinder{resolution} (curv_baseline, curv_contour_length_9,"
+    " curv_contour_length_14) of https://storage.googleapis.com/long-range-arena/lra_release.gz,"
+    " and without a path it is drawn from a seed."
+)
+_FOLDERS = {
+    "easy": "curv_baseline",
+    "intermediate": "curv_contour_length_9",
+    "hard": "curv_contour_length_14",
+}
+# fields of a line of metadata
+_SUBFOLDER, _NAME, _LABEL = 0, 1, 3
+_SPLIT_SEED = 42
+# files of metadata per difficulty that are test, and validation, in the split of Paramixer
+_HELD_OUT = 10
+
+
+def load(
+    path: str | os.PathLike,
+    *,
+    name: str = "pathfinder",
+    resolution: int = 32,
+    difficulty: Difficulty | Literal["all"] = "hard",
+    split: Split = "s4",
+    pixels: PixelMode = "ids",
+    padding: Padding = "none",
+    reference_zero_mask: bool = False,
+) -> Task:
+    """Pathfinder images from files; empty files are left out and counted.
+
+    Args:
+        path: The folder `pathfinder32` (or 64, 128, 256), one that has it, one difficulty of it,
+            or a folder of `write_task`.
+        resolution: Height and width of the images.
+        difficulty: `easy`, `intermediate` or `hard`, as most published loaders; or `all`.
+        split: `s4` draws 80/10/10 by the seed 42 as published loaders do; `file_order` takes
+            80/10/10 in the order of the files; `paramixer` takes the first ten files of metadata of
+            each difficulty as test part and the next ten as validation part.
+        pixels, padding, reference_zero_mask: See `pixel_task`.
+    """
+    check_pixel_mode(pixels)
+    where = _WHERE.format(resolution=resolution)
+    folder = find_path(path, where)
+    describe = partial(
+        pixel_task,
+        shape=(resolution, resolution),
+        class_names=CLASS_NAMES,
+        pixels=pixels,
+        padding=padding,
+        reference_zero_mask=reference_zero_mask,
+    )
+    stored = load_stored(folder, name)
+    if stored is not None:
+        return describe(name, _check_stored(stored, pixels, resolution))
+    if split not in ("s4", "file_order", "paramixer"):
+        raise ValueError(f"split={split!r} was given: s4, file_order and paramixer are accepted.")
+    files, labels, groups, notes = [], [], [], []
+    for root in _find_roots(folder, resolution, difficulty, where):
+        found = _read_metadata(root, where)
+        notes += found[3]
+        for collected, new in zip((files, labels, groups), found[:3], strict=True):
+            collected.extend(new)
+    rows = PixelFiles(files, np.array(labels), pixels, resolution)
+    chosen = _split(len(files), groups, split)
+    parts = {part: rows.select(numbers) for part, numbers in chosen.items()}
+    for part, found in parts.items():
+        if len(found) == 0:
+            raise ValueError(f"The part {part} is empty: {len(files)} images were found.")
+    return describe(name, parts, notes=notes)
+
+
+def make(
+    *,
+    name: str = "pathfinder",
+    resolution: int = 32,
+    difficulty: Difficulty = "hard",
+    num_train: int = 160_000,
+    num_validation: int = 20_000,
+    num_test: int = 20_000,
+    data_seed: int = 0,
+    pixels: PixelMode = "ids",
+    padding: Padding = "none",
+    reference_contrast: bool = False,
+    reference_distractors: bool = False,
+    reference_zero_mask: bool = False,
+) -> Task:
+    """Pathfinder images drawn from a seed; see `pathfinder` and `load`. The test part is the same
+    whatever the number of training examples."""
+    rows = pathfinder(
+        num_train + num_validation + num_test,
+        resolution,
+        difficulty,
+        seed=data_seed,
+        pixels=pixels,
+        reference_contrast=reference_contrast,
+        reference_distractors=reference_distractors,
+    )
+    return pixel_task(
+        name,
+        split_rows(rows, num_train, num_validation, num_test),
+        (resolution, resolution),
+        CLASS_NAMES,
+        pixels=pixels,
+        padding=padding,
+        reference_zero_mask=reference_zero_mask,
+    )
+
+
+def _check_stored(stored: dict, pixels: PixelMode, resolution: int) -> dict:
+    example = stored["train"][0]
+    content = {"ids": "input_ids", "values": "input_values"}[pixels]
+    if content not in example or len(example[content]) != resolution**2:
+        names = {name: len(value) for name, value in example.items() if np.ndim(value)}
+        raise ValueError(
+            f"The folder holds {names}: pixels={pixels!r} at resolution {resolution} were asked"
+            " for."
+        )
+    return stored
+
+
+def _find_roots(folder: Path, resolution: int, difficulty: str, where: str) -> list[Path]:
+    if difficulty != "all" and difficulty not in DIFFICULTIES:
+        raise ValueError(
+            f"difficulty={difficulty!r} was given: {', '.join(DIFFICULTIES)} and all are accepted."
+        )
+    wanted = list(_FOLDERS.values()) if difficulty == "all" else [_FOLDERS[difficulty]]
+    if folder.name in wanted and (folder / "metadata").is_dir():
+        return [folder]
+    for below in (f"pathfinder{resolution}", f"lra_release/pathfinder{resolution}"):
+        if (folder / below).is_dir():
+            folder = folder / below
+    for name in wanted:
+        if not (folder / name / "metadata").is_dir():
+            raise ValueError(f"{folder / name / 'metadata'} does not exist; {where}")
+    return [folder / name for name in wanted]
+
+
+def _read_metadata(root: Path, where: str):
+    """Files, labels and files of metadata (by number) of one difficulty, and notes."""
+    tables = sorted((root / "metadata").glob("*.npy"), key=_by_number)
+    if not tables:
+        raise ValueError(f"{root / 'metadata'} holds no .npy files; {where}")
+    files, labels, groups, empty = [], [], [], 0
+    for number, table in enumerate(tqdm(tables, root.name, leave=False)):
+        for place, line in enumerate(table.read_text().splitlines(), start=1):
+            fields = line.split()
+            if len(fields) <= _LABEL or fields[_LABEL] not in ("0", "1"):
+                raise ValueError(
+                    f"{table}, line {place} is {line[:60]!r}: folder, file, number and a label 0 or"
+                    " 1 are accepted."
+                )
+            file = root / fields[_SUBFOLDER] / fields[_NAME]
+            if not file.exists():
+                raise ValueError(f"{file}, which {table} names, does not exist.")
+            if file.stat().st_size == 0:
+                empty += 1
+                continue
+            files.append(file)
+            labels.append(int(fields[_LABEL]))
+            groups.append(number)
+    notes = []
+    if empty:
+        notes.append(f"{empty} empty image files of {root.name} are left out.")
+        logger.warning(notes[0])
+    return files, labels, groups, notes
+
+
+def _by_number(file: Path) -> tuple:
+    return (0, int(file.stem), "") if file.stem.isdigit() else (1, 0, file.stem)
+
+
+def _split(count: int, groups: list[int], split: Split) -> dict[str, np.ndarray]:
+    if split == "paramixer":
+        numbers = np.array(groups)
+        held = {"test": numbers < _HELD_OUT, "validation": numbers < 2 * _HELD_OUT}
+        held["validation"] &= ~held["test"]
+        held["train"] = ~(held["test"] | held["validation"])
+        return {part: np.flatnonzero(held[part]) for part in ("train", "validation", "test")}
+    order = np.arange(count)
+    if split == "s4":
+        import torch
+
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(_SPLIT_SEED)).numpy()
+    # the last part has what rounding leaves over
+    num_train, num_validation = int(0.8 * count), int(0.1 * count)
+    train, validation, test = np.split(order, [num_train, num_train + num_validation])
+    return {"train": train, "validation": validation, "test": test}
+
+
+TASK = TaskKind(
+    "pathfinder",
+    "are two discs on one dashed contour? 32 x 32 pixels, 2 classes",
+    _WHERE.format(resolution=32),
+    load=load,
+    make=make,
+)
+PATHX = TaskKind(
+    "pathx",
+    "Pathfinder with 128 x 128 pixels",
+    _WHERE.format(resolution=128),
+    load=partial(load, name="pathx", resolution=128),
+    make=partial(make, name="pathx", resolution=128),
+)

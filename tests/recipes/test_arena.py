@@ -1,0 +1,402 @@
+"""One command runs any model on any task; results, spans and maps come from its folder."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from hf_mixers.auto import FAMILIES
+from hf_mixers.cli.main import app
+from hf_mixers.recipes.arena import (
+    ArenaArguments,
+    ArenaEvaluation,
+    ArenaModelOptions,
+    ArenaOptions,
+    ArenaTaskOptions,
+    guess,
+    run_arena,
+)
+from hf_mixers.recipes.arena_models import (
+    check_parameters,
+    count_base,
+    count_parameters,
+    is_causal,
+    make_arena_model,
+    make_language_model,
+)
+from hf_mixers.recipes.arena_protocols import PROTOCOLS, preset_name, protocol_values
+from hf_mixers.recipes.arena_span import draw_maps, measure_spans
+from hf_mixers.recipes.self_pretrain import NextTokenCollator, SelfPretrainOptions, SingleSequences
+from hf_mixers.tasks import load_arena_task
+
+from ..tasks import release
+
+SMALL = {"num_train": 16, "num_validation": 6, "num_test": 6}
+LISTOPS = {**SMALL, "min_length": 20, "max_length": 50}
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, ["arena", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def read_entry(tmp_path):
+    return json.loads((tmp_path / "run" / "metrics.json").read_text())["arena"]
+
+
+def run(
+    tmp_path,
+    family="chordmixer",
+    task="listops",
+    options=LISTOPS,
+    pretrain=False,
+    settings=None,
+    **training,
+):
+    chosen = ArenaOptions(
+        ArenaModelOptions(family=family, parameters=8_000, settings=settings),
+        ArenaTaskOptions(task=task, options=options),
+        SelfPretrainOptions(self_pretrain=pretrain, pretrain_steps=3),
+        ArenaEvaluation(results=str(tmp_path / "results.jsonl")),
+    )
+    training = {"max_steps": 3, "logging_steps": 1, **training}
+    return run_arena(chosen, ArenaArguments(output_dir=str(tmp_path / "run"), **training))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The official files of all six tasks."""
+    folder = tmp_path_factory.mktemp("release")
+    release.write_listops(folder / "listops-1000", (16, 8, 8))
+    release.write_imdb(folder / "aclImdb")
+    release.write_aan(folder / "tsv_data", (16, 8, 8))
+    release.write_cifar(folder / "cifar-10-batches-py", 6)
+    release.write_pathfinder(folder / "pathfinder32", tables=2)
+    release.write_pathfinder(folder / "pathfinder128", resolution=128, tables=1, per_table=12)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("task", "option"),
+    [
+        ("listops", "max_length=2000"),
+        ("text", "max_length=200"),
+        ("retrieval", "max_length=60"),
+        ("image", "pixels=values"),
+        ("pathfinder", "difficulty=easy"),
+        ("pathx", "difficulty=easy"),
+    ],
+)
+def test_every_task_runs_from_official_files_with_one_command(files, tmp_path, quiet, task, option):
+    invoke(
+        *("run", "--task", task, "--data", files, "--option", option, "--smoke"),
+        *("--output", tmp_path / "run", "--parameters", 3000),
+    )
+    found = read_entry(tmp_path)
+    assert found["task"] == task
+    assert found["steps"] == 2
+    assert found["is_shortened"]
+    assert 0 <= found["score"] <= 1
+    assert (tmp_path / "run" / "README.md").is_file()
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+    # the settings of the run repeat it
+    assert f"task: {task}" in (tmp_path / "run" / "run.yaml").read_text()
+
+
+@pytest.mark.parametrize("task", ["listops", "retrieval", "image"])
+def test_a_transformer_runs_on_the_same_files(files, tmp_path, quiet, task):
+    invoke(
+        *("run", "--task", task, "--data", files, "--model", "bert", "--smoke", "--self-pretrain"),
+        *("--output", tmp_path / "run", "--set", "hidden_size=16", "--set", "num_hidden_layers=1"),
+    )
+    found = read_entry(tmp_path)
+    assert found["model"] == "bert"
+    assert found["self_pretraining"]["mask_ratio"] == {"listops": 0.1, "image": 0.5}.get(task, 0.15)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "bert", "mamba2"])
+@pytest.mark.parametrize("pretrain", [False, True])
+def test_every_family_is_trained_and_self_pretrained(tmp_path, quiet, family, pretrain):
+    results = run(tmp_path, family, pretrain=pretrain)
+    entry = results["arena"]
+    assert entry["parameters"] == pytest.approx(8_000, rel=0.35)
+    assert entry["steps"] == 3
+    assert entry["examples"] == {"train": 16, "validation": 6, "test": 6}
+    assert entry["seconds_per_step"] > 0
+    assert entry["memory_mb"] >= 0
+    assert set(results["test"]) == {"model", "constant"}
+    if pretrain:
+        assert entry["self_pretraining"]["steps"] == 3
+        causal = family == "mamba2"
+        assert (entry["self_pretraining"]["mask_ratio"] is None) == causal
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["score"] == entry["score"]
+
+
+def test_self_pretraining_gives_its_trunk_to_the_classifier(tmp_path, quiet):
+    from hf_mixers.recipes.self_pretrain import self_pretrain
+
+    task = load_arena_task("listops", **LISTOPS)
+    model = make_arena_model(ArenaModelOptions(parameters=8_000), task)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    arguments = ArenaArguments(
+        output_dir=str(tmp_path),
+        max_steps=3,
+        eval_strategy="no",
+        save_strategy="no",
+        load_best_model_at_end=False,
+    )
+    found = self_pretrain(
+        model, task, SelfPretrainOptions(True, mask_ratio=0.4), arguments, collator=task.collator()
+    )
+    assert found["mask_ratio"] == 0.4
+    changed = {
+        name for name, value in model.state_dict().items() if not torch.equal(value, before[name])
+    }
+    assert changed
+    assert all(name.startswith("model.") for name in changed)
+
+
+def test_labels_of_causal_models_are_their_tokens():
+    task = load_arena_task("listops", **LISTOPS)
+    examples = [{"input_ids": [5, 6, 7]}, {"input_ids": [8, 9]}]
+    flat = NextTokenCollator(task.collator("none"))(examples)
+    assert flat["labels"].tolist() == [[5, 6, 7, 8, 9]]
+    padded = NextTokenCollator(task.collator("batch"))(examples)
+    assert padded["labels"].tolist() == [[5, 6, 7], [8, 9, -100]]
+
+
+def test_a_causal_combiner_is_pretrained_on_the_next_token(tmp_path, quiet):
+    results = run(tmp_path, "combiner", pretrain=True, settings={"causal": True})
+    found = results["arena"]["self_pretraining"]
+    assert (found["mask_ratio"], found["accuracy"]) == (None, None)
+    assert found["loss"] > 0
+
+
+def test_both_sequences_of_a_pair_are_pretrained_on(files):
+    task = load_arena_task("retrieval", files, max_length=30)
+    rows = SingleSequences(task.parts["train"], is_pair=True)
+    assert len(rows) == 32
+    pair = task.parts["train"][3]
+    assert np.array_equal(rows[6]["input_ids"], pair["input_ids"])
+    assert np.array_equal(rows[7]["input_ids"], pair["input_ids_2"])
+    assert len(rows.lengths) == 32
+
+
+def test_values_cannot_be_self_pretrained_on():
+    task = load_arena_task("adding", **SMALL, base_length=40)
+    model = make_arena_model(ArenaModelOptions(parameters=5_000), task)
+    with pytest.raises(ValueError, match="predicts tokens, got the task adding with values"):
+        make_language_model(model, task)
+
+
+# --- sizes ---
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "bert", "longformer", "modernbert"])
+def test_the_width_is_chosen_for_a_number_of_parameters(family):
+    task = load_arena_task("listops", **LISTOPS)
+    model = make_arena_model(ArenaModelOptions(family=family, parameters=40_000), task)
+    assert count_parameters(model) == pytest.approx(40_000, rel=0.05)
+    assert not is_causal(model)
+
+
+def test_more_parameters_than_the_base_transformer_are_refused():
+    task = load_arena_task("pathfinder", **SMALL)
+    base = count_base(task)
+    assert 20_000 < base < 60_000
+    small = make_arena_model(ArenaModelOptions(parameters=base, apples_to_apples=True), task)
+    assert check_parameters(small, task) == pytest.approx(1, abs=0.05)
+    with pytest.raises(ValueError, match="at most 10% more are accepted"):
+        make_arena_model(ArenaModelOptions(parameters=2 * base, apples_to_apples=True), task)
+    other = load_arena_task("temporal_order", **SMALL)
+    with pytest.raises(ValueError, match="has a base Transformer for listops"):
+        check_parameters(make_arena_model(ArenaModelOptions(), other), other)
+
+
+@pytest.mark.parametrize(
+    ("family", "task"),
+    [
+        ("chordmixer", "listops"),
+        ("paramixer", "listops"),
+        ("mrsformer", "listops"),
+        ("chordmixer", "pathfinder"),
+        ("paramixer", "pathfinder"),
+    ],
+)
+def test_published_models_fit_the_task(family, task):
+    options = LISTOPS if task == "listops" else SMALL
+    loaded = load_arena_task(task, **options)
+    model = make_arena_model(ArenaModelOptions(family=family, published=True), loaded)
+    expected = FAMILIES[family].config.preset(preset_name(family, task))
+    assert model.config.intermediate_size == expected.intermediate_size
+    assert model.config.num_labels == loaded.num_labels
+    from hf_mixers.recipes.arena import choose_collator
+
+    batch = choose_collator(model, loaded)([loaded.parts["train"][i] for i in range(3)])
+    assert torch.isfinite(model(**batch).loss)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"family": "bert", "published": True}, "published requires a family"),
+        ({"parameters": 0}, "a positive number"),
+        ({"parameters": 100, "published": True}, "without published"),
+    ],
+)
+def test_model_options_that_exclude_each_other_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        ArenaModelOptions(**options)
+
+
+def test_unknown_models_and_fields_are_refused():
+    task = load_arena_task("listops", **LISTOPS)
+    with pytest.raises(ValueError, match="neither a family of hf_mixers nor a model type"):
+        make_arena_model(ArenaModelOptions(family="bart-but-longer"), task)
+    with pytest.raises(ValueError, match="'colour' is not a config field of bert"):
+        make_arena_model(ArenaModelOptions(family="bert", settings={"colour": 1}), task)
+    with pytest.raises(ValueError, match="mrsformer has published settings for listops"):
+        preset_name("mrsformer", "image")
+
+
+# --- protocols ---
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_protocols_are_settings_of_a_run(protocol):
+    from hf_mixers.recipes.configuration import Configuration
+
+    for task in PROTOCOLS[protocol]:
+        configuration = Configuration(ArenaOptions, ArenaArguments)
+        for key, value in protocol_values(protocol, task).items():
+            configuration.put(key, value)
+        _, arguments = configuration.build()
+        assert arguments.per_device_train_batch_size >= 2
+        assert arguments.train_token_budget is None
+
+
+def test_protocols_have_the_published_numbers():
+    lra = protocol_values("lra", "listops")
+    assert lra["training.learning_rate"] == pytest.approx(0.05 / 1000**0.5)
+    assert lra["training.lr_scheduler_type"] == "inverse_sqrt"
+    assert (lra["training.max_steps"], lra["training.warmup_steps"]) == (5000, 1000)
+    chord = protocol_values("chordmixer", "image")
+    assert (chord["training.learning_rate"], chord["training.num_train_epochs"]) == (0.01, 120)
+    assert protocol_values("combiner", "pathfinder")["task.options"] == {
+        "difficulty": "intermediate"
+    }
+    with pytest.raises(ValueError, match="protocol='x' was given"):
+        protocol_values("x", "image")
+    with pytest.raises(ValueError, match="has settings for listops"):
+        protocol_values("lra", "adding")
+
+
+def test_a_protocol_is_applied_and_can_be_changed(tmp_path, quiet):
+    pairs = [f"{name}={value}" for name, value in SMALL.items()]
+    invoke(
+        *("run", "--task", "pathfinder", "--protocol", "lra", "--model", "bert", "--smoke"),
+        *("--output", tmp_path / "run", "--learning-rate", 0.5),
+        *(word for pair in pairs for word in ("--option", pair)),
+    )
+    found = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert found["training"]["learning_rate"] == 0.5
+    assert found["training"]["per_device_train_batch_size"] == 512
+    entry = read_entry(tmp_path)
+    assert (entry["published_steps"], entry["of_base"]) == (62_400, 1.0)
+
+
+# --- what a run tells ---
+
+
+def test_the_constant_answer_is_the_most_frequent_class():
+    task = load_arena_task("listops", **{**LISTOPS, "num_train": 300})
+    counts = np.bincount(task.parts["train"].labels, minlength=10)
+    assert guess(task, "test").shape == (6, 10)
+    assert guess(task, "test")[0].argmax() == counts.argmax()
+    adding = load_arena_task("adding", **SMALL, base_length=40)
+    assert np.allclose(guess(adding, "test"), np.median(adding.parts["train"].labels))
+
+
+def test_fewer_examples_can_be_asked_for_and_are_noted():
+    options = ArenaTaskOptions("listops", options=LISTOPS, num_train=5, num_evaluation=2)
+    task = options.load()
+    assert [len(rows) for rows in task.parts.values()] == [5, 2, 2]
+    assert task.notes[0] == "train is the first 5 of 16 examples."
+
+
+def test_an_interrupted_run_goes_on(tmp_path, quiet):
+    run(
+        tmp_path,
+        max_steps=2,
+        save_steps=1,
+        save_strategy="steps",
+        eval_strategy="steps",
+        eval_steps=1,
+    )
+    results = run(tmp_path, max_steps=4, resume_from_checkpoint="true")
+    assert results["arena"]["steps"] == 4
+    steps = [row["step"] for row in results["history"] if "loss" in row]
+    assert steps[-1] == 4
+
+
+@pytest.mark.parametrize("family", ["chordmixer", "bert"])
+def test_spans_of_a_finished_run(tmp_path, quiet, family):
+    run(tmp_path, family)
+    found = measure_spans(tmp_path / "run", num_samples=3, num_queries=2)
+    assert (found["attention"] is None) == (family == "chordmixer")
+    gradient = found["gradient"]
+    assert 0 < gradient["coverage"] <= 1
+    assert sum(gradient["curve"]) == pytest.approx(1)
+    assert (tmp_path / "run" / "reach.png").is_file()
+    text = invoke("span", tmp_path / "run", "--samples", 2, "--queries", 1)
+    assert "receptive field by gradient" in text
+    assert ("attention span" in text) == (family == "bert")
+
+
+def test_maps_of_an_adding_model(tmp_path, quiet):
+    run(tmp_path, task="adding", options={**SMALL, "base_length": 40})
+    found = draw_maps(tmp_path / "run", (40, 90))
+    assert [len(one["values"]) for one in found] == [40, 90]
+    assert all(one["first"].shape == one["last"].shape for one in found)
+    assert not np.allclose(found[1]["first"], found[1]["last"])
+    assert (tmp_path / "run" / "maps.png").is_file()
+    assert "maps.png" in invoke("maps", tmp_path / "run", "--length", 33)
+
+
+def test_folders_that_are_no_runs_are_refused(tmp_path, quiet):
+    with pytest.raises(ValueError, match="not the folder of a finished arena run"):
+        measure_spans(tmp_path)
+    run(tmp_path)
+    with pytest.raises(ValueError, match="for the task adding, got 'listops'"):
+        draw_maps(tmp_path / "run")
+
+
+def test_tasks_are_listed_and_made(tmp_path, quiet):
+    assert "pathfinder" in invoke("tasks")
+    assert "min_length=500" in invoke("tasks", "listops")
+    pairs = [f"{name}={value}" for name, value in LISTOPS.items()]
+    options = [word for pair in pairs for word in ("--option", pair)]
+    text = invoke("make", tmp_path / "made", "--task", "listops", *options)
+    assert "train 16, validation 6, test 6" in text
+    assert len(load_arena_task("listops", tmp_path / "made").parts["train"]) == 16
+    with pytest.raises(ValueError, match="'x' was asked for"):
+        invoke("tasks", "x")
+    with pytest.raises(ValueError, match="--option takes key=value"):
+        invoke("make", tmp_path / "other", "--option", "x")
+
+
+def test_the_example_does_the_same(tmp_path, quiet):
+    from ..examples.example_runs import check_run, load
+
+    results = load("run_arena").main(
+        [
+            *("--task", "temporal_order", "--options", json.dumps({**SMALL, "length": 32})),
+            *("--parameters", "5000", "--smoke", "true", "--output_dir", str(tmp_path / "run")),
+        ]
+    )
+    check_run(tmp_path / "run", results)
+    assert results["arena"]["task"] == "temporal_order"

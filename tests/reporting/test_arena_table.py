@@ -1,0 +1,129 @@
+"""The arena table shows our runs as what they are, next to the published rows."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hf_mixers.cli.main import app
+from hf_mixers.reporting.arena_plots import plot_reach, plot_tradeoff
+from hf_mixers.reporting.arena_published import COLUMNS, PUBLISHED, SPEED
+from hf_mixers.reporting.arena_results import PeakMemory, append_result, read_results
+from hf_mixers.reporting.arena_table import arena_table, collect_cells, costs_table
+
+
+def entry(task="listops", model="chordmixer", score=0.4, **changes):
+    made = {
+        "task": task,
+        "model": model,
+        "protocol": None,
+        "part": "test",
+        "metric": "accuracy",
+        "score": score,
+        "parameters": 1000,
+        "steps": 500,
+        "seed": 0,
+        "is_shortened": True,
+        "seconds": 7200.0,
+        "seconds_per_step": 0.5,
+        "memory_mb": 300.0,
+        "self_pretraining": None,
+    }
+    return {**made, **changes}
+
+
+def test_seeds_are_averaged_and_shortened_runs_marked():
+    results = [entry(seed=0, score=0.4), entry(seed=1, score=0.5), entry(steps=100, score=0.9)]
+    cells = collect_cells(results)
+    assert cells["chordmixer"]["listops"].scores == (40.0, 50.0)
+    assert str(cells["chordmixer"]["listops"]) == "45.00 ± 5.00\\* (500 steps)"
+    full = [
+        entry(task, score=0.1 * n, is_shortened=False, steps=5000)
+        for n, task in enumerate(COLUMNS[:5], start=1)
+    ]
+    table = arena_table(full, [])
+    assert "10.00 (5k steps)" in table
+    assert "| 30.00 |" in table
+    assert "\\*" not in table
+
+
+def test_runs_that_differ_have_rows_of_their_own():
+    results = [
+        entry(),
+        entry(self_pretraining={"loss": 1}),
+        entry(protocol="lra"),
+        entry(model="bert"),
+        entry(part="validation", model="hidden"),
+    ]
+    names = list(collect_cells(results))
+    assert names == ["chordmixer", "chordmixer, self-pretrained", "chordmixer, as lra", "bert"]
+
+
+def test_published_rows_have_the_averages_of_the_publication():
+    table = arena_table([entry(task="longdoc")])
+    lines = {line.split(" | ")[0].strip("| "): line for line in table.splitlines()}
+    assert lines["Transformer"].rstrip(" |").endswith("54.39")
+    assert lines["BigBird"].rstrip(" |").endswith("55.01")
+    assert lines["Performer"].rstrip(" |").endswith("51.41")
+    assert "98.63" in lines["ChordMixer"]
+    assert "longdoc" in lines["model"]
+    assert all(len(row.scores) <= len(COLUMNS) for row in PUBLISHED)
+    assert all(len(speed) == len(memory) == 4 for speed, memory in SPEED.values())
+
+
+def test_costs_are_listed():
+    text = costs_table([entry(), entry(model="bert", seconds=None, memory_mb=None)])
+    assert "| listops | chordmixer | 40.00 | 1,000 | 500 | 2.00 | 0.500 | 300 | 0 |" in text
+
+
+def test_results_files_are_read_back_and_repeated_runs_count_once(tmp_path):
+    file = tmp_path / "results" / "arena.jsonl"
+    append_result(file, entry(score=0.1))
+    append_result(file, entry(score=0.2))
+    append_result(file, entry(seed=1))
+    found = read_results(file)
+    assert [one["score"] for one in found] == [0.2, 0.4]
+    with pytest.raises(ValueError, match="does not exist"):
+        read_results(tmp_path / "none")
+    record = tmp_path / "recorded.json"
+    record.write_text(json.dumps({"runs": [{"arena": entry(seed=seed)} for seed in (0, 5)]}))
+    assert [one["seed"] for one in read_results([file, record])] == [0, 1, 5]
+    record.write_text("{}")
+    with pytest.raises(ValueError, match="holds no result of the arena"):
+        read_results(record)
+    file.write_text("{]\n")
+    with pytest.raises(ValueError, match="line 1 is not JSON"):
+        read_results([file])
+    file.write_text("\n{}\n")
+    with pytest.raises(ValueError, match="line 2 has no 'task'"):
+        read_results([file])
+
+
+def test_the_command_writes_table_and_pictures(tmp_path):
+    file = tmp_path / "arena.jsonl"
+    for model in ("chordmixer", "bert"):
+        append_result(file, entry(model=model, memory_mb=100.0 * len(model)))
+    result = CliRunner().invoke(
+        app,
+        ["arena", "table", str(file), "--output", str(tmp_path / "out"), "--no-published"],
+        catch_exceptions=False,
+    )
+    assert result.exit_code == 0
+    assert (tmp_path / "out" / "tradeoff_listops.png").stat().st_size > 5_000
+    assert "Longformer" not in (tmp_path / "out" / "arena.md").read_text()
+    assert "chordmixer" in result.output
+
+
+def test_pictures_need_what_they_show(tmp_path):
+    with pytest.raises(ValueError, match="No run of the task 'text'"):
+        plot_tradeoff([entry()], tmp_path / "x.png", "text")
+    plot_reach({"one": np.full(50, 0.02)}, tmp_path / "reach.png")
+    assert (tmp_path / "reach.png").stat().st_size > 5_000
+
+
+def test_peak_memory_counts_what_comes_after():
+    memory = PeakMemory()
+    block = np.ones(40 * 2**17)
+    assert memory.read() > 30
+    assert json.dumps(block[:1].tolist()) == "[1.0]"
