@@ -1,6 +1,7 @@
 """Settings of a recipe as one table of names: from a file, from `key=value`, and back to a file."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
@@ -35,6 +36,26 @@ _NOT_SAVED = {
 _TEXTS = ("str", "Strategy", "dict", "list", "Type", "Any")
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number, as it is elsewhere."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def read_yaml(text: str) -> Any:
+    """The content of a YAML text.
+
+    >>> read_yaml("[1e-3, none, 2]")
+    [0.001, 'none', 2]
+    """
+    return yaml.load(text, Loader=_Loader)
+
+
 class Configuration:
     """Values by section and name, checked against what a recipe accepts.
 
@@ -51,7 +72,7 @@ class Configuration:
     def read(self, path: str | Path) -> None:
         """Take the values of a YAML file with the sections of the recipe."""
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            content = read_yaml(Path(path).read_text(encoding="utf-8"))
         except yaml.YAMLError as error:
             raise ValueError(f"{path} is not YAML: {error}.") from error
         if not isinstance(content, dict):
@@ -106,7 +127,11 @@ class Configuration:
             key, found, text = pair.partition("=")
             if not found or not key.strip():
                 raise ValueError(f"--set takes key=value, got {pair!r}.")
-            self.put(key.strip(), yaml.safe_load(text))
+            try:
+                value = read_yaml(text)
+            except yaml.YAMLError as error:
+                raise ValueError(f"--set {pair}: the value is not YAML.") from error
+            self.put(key.strip(), value)
 
     def build(self) -> tuple[Any, TrainingArguments]:
         """The options and the Trainer's arguments."""
@@ -125,25 +150,27 @@ class Configuration:
 
 def make_section(kind: type[Options], values: Mapping[str, Any]) -> Options:
     """A dataclass of values; what has the wrong type is named."""
-    for one in fields(kind):  # type: ignore[arg-type]
-        if one.name in values:
-            _check_type(one, values[one.name])
-    return kind(**values)
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: _fit_type(known[name], value) for name, value in values.items()})
 
 
-def _check_type(one: Field, value: Any) -> None:
-    """An error for text where a number belongs, and the other way round."""
+def _fit_type(one: Field, value: Any) -> Any:
+    """A value for a field; an error for text where a number belongs, and the other way round."""
     kind = str(one.type)
     if isinstance(value, bool) or value is None:
-        return
+        return value
     if isinstance(value, str):
-        is_right = any(word in kind for word in _TEXTS)
+        is_text = any(word in kind for word in _TEXTS)
+        if value.lower() == "none" and "None" in kind and not is_text:
+            return None
+        is_right = is_text
     elif isinstance(value, (int, float)):
         is_right = any(word in kind for word in ("int", "float", "Any"))
     else:
         is_right = True
     if not is_right:
         raise ValueError(f"{one.name} must be {_name_type(one)}, got {value!r}.")
+    return value
 
 
 def _name_type(one: Field) -> str:
