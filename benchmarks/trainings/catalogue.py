@@ -283,8 +283,6 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         seeds=SEEDS,
     )
 
-# tasks of the Long Range Arena, shortened
-EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}
 # the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
 # vector learns their taxonomy alone, then all learns masked bases and taxonomy together
 MICROBES = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384, "ngram_size": 4}
@@ -293,8 +291,8 @@ GENES = ("--data", "{data}/dna_marker_genes/data.parquet", "--ranks", "genus", "
 EXPERIMENTS["microbes_joint"] = Experiment(
     "pretrain_taxonomy",
     (
-        *(*GENES, "--settings", json.dumps(MICROBES)),
-        *("--rank_weights", "0.25", "0.1", "--max_length", "2048"),
+        *("--data", "{data}/dna_marker_genes/data.parquet", "--settings", json.dumps(MICROBES)),
+        *("--ranks", "genus", "species", "--rank_weights", "0.25", "0.1", "--max_length", "2048"),
         *("--label_smoothing", "0.05", "--profile_epochs", "5", "--rank_learning_rate", "3e-4"),
         *("--max_steps", "4000", "--train_token_budget", "8192", "--bf16", "true"),
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
@@ -362,3 +360,14 @@ _CORPORA = {
 for corpus, given in _CORPORA.items():
     for attention, settings in _ATTENTIONS.items():
         EXPERIMENTS[f"lm_{corpus}_{attention}"] = language_model(settings, *given)
+# vectors of the model as they are, next to those of k-mers
+EXPERIMENTS["genus45_frozen_microbes"] = Experiment(
+    "evaluate_embeddings",
+    (
+        *("--checkpoint", "{runs}/microbes", *SPECIES_TASKS["genus45"]),
+        *("--split_column", "split_species", "--bf16", "true"),
+    ),
+)
+
+# tasks of the Long Range Arena, shortened
+EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

@@ -85,10 +85,10 @@ class CombinerConfig(MixerConfig):
     attention_bias: bool = True
     hidden_act: Literal["gelu", "gelu_new", "relu"] = "gelu"
     norm_eps: float = 1e-6
+    final_norm: Literal["none", "layer"] = "none"
     attention_probs_dropout_prob: float | int = 0.0
     position_embedding_type: Literal["none", "absolute", "sinusoidal"] = "sinusoidal"
     type_vocab_size: int = 0
-    final_norm: Literal["none", "layer"] = "none"
 
     def __post_init__(self, **kwargs):
         if self.segment_length is None:
@@ -112,6 +112,11 @@ class CombinerConfig(MixerConfig):
     def has_cache(self) -> bool:
         """Whether a step of generation costs less than the whole sequence again."""
         return self.causal and self.pattern in ("fixed", "logsparse", "axial_rowmajor")
+
+    def validate_ngrams(self):
+        """Part of `validate`: words around a token hold later tokens."""
+        if self.causal and self.ngram_size is not None:
+            raise ValueError("ngram_size lets a token see those after it: causal must be False.")
 
     def validate_pattern(self):
         """Part of `validate`: sizes, and settings that a pattern does not have."""

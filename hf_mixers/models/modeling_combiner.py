@@ -29,6 +29,7 @@ from .heads_causal import CausalLMHead
 from .inputs import SequenceBatch, check_batches, check_extras, check_ids
 from .modeling_mixer import Encoded, HiddenStates, MixerModel, MixerPreTrainedModel
 from .packing import Pack, make_pack
+from .starts import start_as_branch_end
 
 logger = logging.get_logger(__name__)
 
@@ -43,7 +44,8 @@ class CombinerMLP(nn.Module):
         self.fc1 = nn.Linear(config.hidden_size, config.intermediate_size)
         kind = config.hidden_act
         self.activation = nn.ReLU() if kind == "relu" else nn.GELU(approximate=ACTIVATIONS[kind])
-        self.fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
+        fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.fc2 = start_as_branch_end(fc2, config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -163,8 +165,7 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
                 sizes=(longest, *pack.sizes[1:]),
             )
         self._check_lengths(shifted)
-        rows = self._gather((batch,), shifted)
-        (hidden,) = self.enter(*self._embed(rows, (batch,), shifted))
+        (hidden,) = self.enter(*self._embed((batch,), shifted))
         shapes = [part.shape for part in boundaries]
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
@@ -172,19 +173,17 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
         for layer, past_of_layer in zip(self.layers, cache.layers, strict=True):
             hidden = hidden if states is None else states.record(hidden)
             hidden = layer(hidden, pack, cache=past_of_layer)
+        hidden = hidden if self.final_norm is None else self.final_norm(hidden, pack)
         hidden = hidden if states is None else states.record(hidden)
-        if self.final_norm is not None:
-            hidden = self.final_norm(hidden, pack)
-            hidden = hidden if states is None else states.record_again(hidden)
         for past_of_layer in cache.layers:
             past_of_layer.seen += boundaries[0].shape[1]
         recorded = None if states is None else list(zip(*states.recorded, strict=True))
         return Encoded(hidden, pack, None, self.config, shapes, recorded)
 
     def _embed(
-        self, rows: Tensor, batches: tuple[SequenceBatch, ...], pack: Pack
+        self, batches: tuple[SequenceBatch, ...], pack: Pack
     ) -> tuple[Tensor, Tensor | None]:
-        content, positions = super()._embed(rows, batches, pack)
+        content, positions = super()._embed(batches, pack)
         if self.config.type_vocab_size:
             content = content + self.embed_token_types(self._token_types(batches, pack))
         return content, positions

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,12 +49,14 @@ class Encoded(NamedTuple):
     config: MixerConfig
     shapes: list[tuple[int, int]]  # (B, L) of every batch that went in
     hidden_states: list[tuple[Tensor | None, ...]] | None  # of every batch, in its layout
-    attentions: list[tuple] | None = None  # of every batch, one entry per block
+
+    # of every batch, one entry per block
+    attentions: list[tuple] | None = None
     scores: Tensor | None = None  # (T, 1) of attention pooling
     expand: nn.Module | None = None  # what rows pass before they are pooled
     norm: nn.Module | None = None  # what pooled vectors pass
     kmers: nn.Module | None = None  # makes the second part of pooled vectors
-    ids: Tensor | None = None  # (T,) token ids in pack order, if these were the input
+    ids: Tensor | None = None  # (T,) token ids in pack order, of models that count k-mers
 
     def pool(self) -> Tensor:
         """One vector per sequence, in the caller's order and batch after batch.
@@ -121,9 +123,7 @@ class MixerPreTrainedModel(PreTrainedModel):
         shape = (2, length, self.config.input_features)
         return {"input_values": torch.zeros(shape, device=self.device, dtype=self.dtype)}
 
-    def resize_token_embeddings(
-        self, new_num_tokens: int | None = None, *args: Any, **kwargs: Any
-    ) -> nn.Embedding:
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs):
         if self.config.main_input != "input_ids":
             raise ValueError(
                 f"This model reads {self.config.main_input}: it has no token embeddings to resize."
@@ -249,7 +249,7 @@ class MixerModel(MixerPreTrainedModel):
     def get_input_embeddings(self) -> nn.Module:
         return getattr(self, EMBEDDINGS[self.config.main_input])
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
+    def set_input_embeddings(self, value: nn.Module):
         setattr(self, EMBEDDINGS[self.config.main_input], value)
 
     @can_return_tuple
@@ -263,7 +263,7 @@ class MixerModel(MixerPreTrainedModel):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         batches: tuple[SequenceBatch, ...] | None = None,
-        **kwargs: Any,
+        **kwargs,
     ) -> BaseModelOutputWithPooling | Encoded:
         # heads hand over one or two batches and take the packed result: no padding is ever made
         if batches is not None:
@@ -301,9 +301,7 @@ class MixerModel(MixerPreTrainedModel):
                 self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
         pack = make_pack(boundaries)
         self._check_lengths(pack)
-        rows = self._gather(batches, pack)
-        is_ids = batches[0].given()[0] == "input_ids"
-        hidden, *beside = self.enter(*self._embed(rows, batches, pack))
+        hidden, *beside = self.enter(*self._embed(batches, pack))
 
         mixed, token_rows, cls = pack, None, None
         prefix = self.prefix(hidden.device)
@@ -355,7 +353,7 @@ class MixerModel(MixerPreTrainedModel):
             self.pool_expand,
             self.pooled_norm,
             self.kmers,
-            rows.long() if is_ids else None,
+            self._find_ids(batches, pack),
         )
 
     @staticmethod
@@ -365,11 +363,17 @@ class MixerModel(MixerPreTrainedModel):
         # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
         return pack.blank(rows)
 
+    def _find_ids(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor | None:
+        """Token ids `(T,)` in pack order, where something is counted in them."""
+        is_wanted = self.kmers is not None and batches[0].input_ids is not None
+        return self._gather(batches, pack).long() if is_wanted else None
+
     def _embed(
-        self, rows: Tensor, batches: tuple[SequenceBatch, ...], pack: Pack
+        self, batches: tuple[SequenceBatch, ...], pack: Pack
     ) -> tuple[Tensor, Tensor | None]:
         """Embedded tokens and their learned positions, `(T, D)` each."""
         name, _ = batches[0].given()
+        rows = self._gather(batches, pack)
         if name == "input_ids":
             rows = self._hide_tokens(rows.long())
             hidden = embed_rows(self.embed_tokens, rows, pack)

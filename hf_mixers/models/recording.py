@@ -47,7 +47,7 @@ class HiddenStates:
         return hidden.index_copy(0, self.token_rows, tokens)
 
     def record_again(self, hidden: Tensor) -> Tensor:
-        """The last state, as it is after the final norm."""
+        """The last state once more, as it is after the final norm."""
         self.recorded.pop()
         return self.record(hidden)
 
