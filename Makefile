@@ -1,5 +1,6 @@
 # make demo: train a classifier of DNA on the embedded genes, then classify a FASTA file with it.
 # make test: a virtual environment with the tested versions, then lint and tests.
+# make quick: the tests to run while editing.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -10,7 +11,7 @@ DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
 DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
 
-.PHONY: help demo test lint format docs benchmarks install clean
+.PHONY: help demo test quick lint format docs benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -43,6 +44,10 @@ format: install  ## format and mend style
 
 test: lint  ## lint and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
+		-m "not slow and not processes and not timing"
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

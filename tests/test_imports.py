@@ -29,6 +29,7 @@ def of_trainer():
     return imported("from transformers import Trainer")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "statement",
     [
@@ -41,6 +42,7 @@ def test_nothing_heavy_is_imported_that_the_trainer_does_not_import(statement, o
     assert imported(statement) <= of_trainer
 
 
+@pytest.mark.processes
 def test_commands_import_nothing_heavy_before_they_run(of_trainer):
     """Help must come at once: what a command needs is imported when it runs."""
     assert imported("import hf_mixers.cli.main") - of_trainer <= {"typer"}

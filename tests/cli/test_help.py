@@ -56,6 +56,7 @@ def test_the_version_is_shown(run):
     assert (done.code, done.out) == (0, f"hf-mixers {__version__}\n")
 
 
+@pytest.mark.processes
 def test_the_module_is_the_console_script():
     done = subprocess.run(
         [sys.executable, "-m", "hf_mixers.cli.main", "--version"],

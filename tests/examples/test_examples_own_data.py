@@ -9,6 +9,8 @@ from hf_mixers.recipes.labelled_dna import DataOptions, leave_out_seen, load_par
 from tests.examples.example_runs import load
 from tests.families import ROWS
 
+pytestmark = pytest.mark.slow
+
 SMALL = '{"track_size": 4, "intermediate_size": 8}'
 
 
