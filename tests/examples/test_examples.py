@@ -10,6 +10,8 @@ from hf_mixers.data import load_embedded
 from tests.examples.example_runs import FOLDER, SCRIPTS, check_run, load
 from tests.families import every_family
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_help_names_every_option(script, capsys):

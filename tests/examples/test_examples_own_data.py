@@ -9,6 +9,8 @@ from hf_mixers.recipes.labelled_dna import DataOptions, leave_out_seen, load_par
 from tests.examples.example_runs import load
 from tests.families import ROWS
 
+pytestmark = pytest.mark.slow
+
 SMALL = '{"track_size": 4, "intermediate_size": 8}'
 
 
@@ -124,14 +126,12 @@ def test_sequences_longer_than_a_model_are_named_before_it_runs(tmp_path, quiet)
 
 
 FINETUNE = "finetune_classification"
-NEW = "settings and preset are for new models, not for a checkpoint."
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        (FINETUNE, ["--checkpoint", "x", "--settings", '{"a": 1}'], NEW),
-        (FINETUNE, ["--checkpoint", "x", "--preset", "y"], NEW),
+        (FINETUNE, ["--checkpoint", "x", "--preset", "y"], "not for a checkpoint"),
         (FINETUNE, ["--frozen", "true"], "frozen requires a checkpoint"),
         (FINETUNE, ["--genbank_task", "Sus_Bos"], "genbank_task requires data"),
         (FINETUNE, ["--label_from", "folder"], "label_from requires data"),

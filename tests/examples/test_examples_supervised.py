@@ -12,6 +12,8 @@ from hf_mixers.data.other import PixelScaler, SeriesScaler, TableEncoder
 from tests.examples.example_runs import check_run, load
 from tests.families import every_family
 
+pytestmark = pytest.mark.slow
+
 
 def run(script, folder, *flags, **options):
     """Results of an example, given its options by name."""

@@ -21,6 +21,8 @@ from tests.families import (
     random_ids,
 )
 
+pytestmark = pytest.mark.slow
+
 # four blocks say as much as eleven, and compile in a third of the time
 SMALL = {"max_position_embeddings": 16}
 

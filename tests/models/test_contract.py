@@ -74,6 +74,7 @@ for case in sys.argv[1:]:
 """
 
 
+@pytest.mark.processes
 @every_family
 def test_a_fresh_process_gives_the_same_numbers_for_every_head(row, tmp_path):
     expected = {}

@@ -280,6 +280,7 @@ def launch(module: str, processes: int, output: Path, *arguments: str):
     return json.loads(output.read_text())
 
 
+@pytest.mark.processes
 @every_family
 def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
     # two processes see in one step what one process sees in two accumulated ones
@@ -294,6 +295,7 @@ def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
     np.testing.assert_allclose(two["predictions"], one["predictions"], atol=1e-3)
 
 
+@pytest.mark.processes
 @every_family
 def test_fully_sharded_training_has_the_losses_of_one_process(row, tmp_path):
     sharded = launch("tests.training.sharded_run", 2, tmp_path / "sharded.json", row.name)
