@@ -6,7 +6,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from ..models.configuration_chordmixer import ChordMixerConfig
-from ..models.configuration_mixer import NO_SPECIAL_TOKENS
+from ..models.configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 from ..models.modeling_chordmixer import (
     ChordMixerForMaskedLM,
     ChordMixerForSequenceClassification,
@@ -82,6 +82,7 @@ def convert_chordmixer(
         post_norm=_norm_kind(state, "norm"),
         num_labels=labels,  # type: ignore[call-arg]  # a further keyword of every config
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     norms = {"none": "None", "layer": "LN", "batch": "BN", "group": "GN"}
     compare_with_stated(
@@ -152,6 +153,7 @@ def convert_chordmixer_pretraining(
         decoder_hidden_dropout_prob=decoder_mlp_dropout,
         decoder_rotate_dropout_prob=decoder_layer_dropout,
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     compare_with_stated(
         stated,

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from transformers import PreTrainedModel
 
-from ..models.configuration_mixer import NO_SPECIAL_TOKENS
+from ..models.configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 from ..models.configuration_paramixer import ParamixerConfig
 from ..models.modeling_paramixer import ParamixerForSequenceClassification
 from .states import (
@@ -92,6 +92,7 @@ def convert_paramixer(
             renamed, "classifier.weight"
         ),
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     seen = {
         "vocab_size": read_width(state, "embedding.weight"),

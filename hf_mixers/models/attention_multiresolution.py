@@ -12,6 +12,7 @@ from .configuration_mrsformer import MrsFormerConfig
 from .ops_multiresolution import Scale, at_scale, pool, repeat
 from .packing import Pack
 from .stack import is_plain
+from .starts import start_as_branch_end
 
 
 class Levels:
@@ -110,7 +111,7 @@ class MultiresolutionAttention(HeadGroups):
         self.q_proj = nn.Linear(width, width)
         self.k_proj = nn.Linear(width, width)
         self.v_proj = nn.Linear(width, width)
-        self.o_proj = nn.Linear(width, width)
+        self.o_proj = start_as_branch_end(nn.Linear(width, width), config)
         if not config.has_shared_heads:
             self.heads = make_heads(config, layer)
 
@@ -206,7 +207,7 @@ class LunaAttention(HeadGroups):
         if not config.luna_tied_values:
             self.pack_v_proj = nn.Linear(width, width)
             self.v_proj = nn.Linear(width, width)
-        self.o_proj = nn.Linear(width, width)
+        self.o_proj = start_as_branch_end(nn.Linear(width, width), config)
         self.heads = SoftmaxHeads(config)
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_mixer import NO_SPECIAL_TOKENS, MixerConfig, bit_length
+from .configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM, MixerConfig, bit_length
 
 # the released models: outputs, longest sequence, whether lengths vary, track size, width and
 # dropout of the MLPs, norms before and after, input
@@ -33,6 +33,7 @@ def _released_settings(task: str) -> dict:
     ]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "num_labels": num_labels,
         "problem_type": "regression" if num_labels == 1 else "single_label_classification",
         "max_position_embeddings": longest,

@@ -45,6 +45,7 @@ class MrsFormerConfig(MixerConfig):
         norm_position: Norms before attention and MLP and at the end (`"pre"`), or after each sum.
         norm_type: Norms over the channels of a token, or over all tokens of a batch.
         norm_eps: Added to the variance.
+        final_norm: Default `"none"`: the last block ends in a norm of its own.
         skip_first_norm: No norm before the first attention, as in FT-Transformer.
         hidden_act: Of the MLPs; `"reglu"` multiplies by the ReLU of a second linear layer.
         attention_probs_dropout_prob: Dropout of attention; of its output where there are no
@@ -98,6 +99,7 @@ class MrsFormerConfig(MixerConfig):
     norm_position: Literal["pre", "post"] = "pre"
     norm_type: Literal["layer", "batch"] = "layer"
     norm_eps: float = 1e-5
+    final_norm: Literal["none", "layer"] = "none"
     skip_first_norm: bool = False
     hidden_act: Literal["gelu", "reglu"] = "gelu"
     attention_probs_dropout_prob: float | int = 0.0

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_mixer import NO_SPECIAL_TOKENS, MixerConfig, bit_length
+from .configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM, MixerConfig, bit_length
 
 # table 1 of the supplement: outputs, longest sequence, protocol, width, width of the MLPs,
 # positions, pooling
@@ -41,6 +41,7 @@ def _published_settings(task: str) -> dict:
     num_labels, longest, protocol, width, hidden, positions, pooling = _PUBLISHED[task]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "num_labels": num_labels,
         "problem_type": "regression" if num_labels == 1 else "single_label_classification",
         "max_position_embeddings": longest,

@@ -34,6 +34,7 @@ from .inputs import SequenceBatch, check_tensor
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import make_norm
 from .packing import Pack
+from .starts import start_as_branch_end
 
 
 class MrsFormerMLP(nn.Module):
@@ -49,7 +50,7 @@ class MrsFormerMLP(nn.Module):
         self.activation = nn.ReLU() if self.is_gated else nn.GELU()
         rate = config.intermediate_dropout_prob
         self.dropout = nn.Dropout(config.hidden_dropout_prob if rate is None else rate)
-        self.fc2 = nn.Linear(hidden, width)
+        self.fc2 = start_as_branch_end(nn.Linear(hidden, width), config)
 
     def forward(self, hidden: Tensor) -> Tensor:
         if self.is_gated:

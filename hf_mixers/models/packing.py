@@ -342,6 +342,25 @@ def segment_max(rows: Tensor, pack: Pack) -> Tensor:
     return lowest.scatter_reduce(0, index, pack.blank(rows, torch.finfo(rows.dtype).min), "amax")
 
 
+def segment_attention(rows: Tensor, scores: Tensor, pack: Pack) -> Tensor:
+    """Mean over the tokens of each sequence, weighted by a softmax of their scores, in float32.
+
+    `(T, D)` and scores `(T, 1)` -> `(B, D)` in pack order.
+    """
+    rows, scores = at_least_float32(rows), at_least_float32(scores)
+    index = pack.sequence[:, None]
+    lowest = torch.finfo(scores.dtype).min
+    # the largest score of a sequence only keeps the exponentials small: no gradient
+    known = pack.blank(scores.detach(), lowest)
+    largest = known.new_full((pack.num_sequences, 1), lowest)
+    largest = largest.scatter_reduce(0, index, known, "amax")
+    weights = pack.blank((pack.blank(scores) - largest[pack.sequence]).exp())
+    totals = weights.new_zeros(pack.num_sequences, 1).scatter_add(0, index, weights)
+    sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
+    sums = sums.scatter_add(0, index.expand_as(rows), weights * pack.blank(rows))
+    return sums / totals.clamp(min=torch.finfo(totals.dtype).tiny)
+
+
 def segment_first(rows: Tensor, pack: Pack) -> Tensor:
     """First token of each sequence: `(T, D)` -> `(B, D)` in pack order."""
     return rows.index_select(0, pack.starts)

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
+from ..baselines.kmer_models import BestKmerRegression, KmerNeighbours, KmerNetwork
 from ..data.augment import StrandCollator, TokenDropoutCollator
 from ..data.classes import balanced_class_weights
 from ..data.collators import Collator, FlatCollator
@@ -16,6 +17,7 @@ from ..data.encode import fix_lengths, tokenize_sequences
 from ..data.parts import SplitOptions
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
+from .adapt import adapt_arguments, adapt_fields
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
 from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
@@ -32,7 +34,13 @@ from .targets import Classes
 
 logger = logging.get_logger(__name__)
 
-BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
+BASELINES = {
+    "kmer": KmerLogisticRegression,
+    "cnn": SmallCnn,
+    "kmer_best": BestKmerRegression,
+    "kmer_network": KmerNetwork,
+    "kmer_neighbours": KmerNeighbours,
+}
 # letters of published models with a vocabulary of their own, by family and preset
 LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
 
@@ -43,7 +51,10 @@ class FinetuneEvaluation(EvaluationOptions):
 
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
-        metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
+        metadata={
+            "help": "Baselines on the same split: 'kmer', 'cnn', 'kmer_best', 'kmer_network',"
+            " 'kmer_neighbours', or 'none'."
+        },
     )
 
     def __post_init__(self) -> None:
@@ -92,6 +103,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         letters=getattr(tokenizer, "letters", None),
     )
     target = Classes(parts["train"].features["label"].names)
+    if not evaluation.smoke:
+        arguments = adapt_arguments(arguments, options.model, sum(parts["train"]["length"]))
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
     trainer = train_model(
@@ -146,7 +159,8 @@ def make_model(
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        return load_checkpoint(options, fields)
+        stored = AutoConfig.from_pretrained(options.checkpoint).to_dict()
+        return load_checkpoint(options, adapt_fields(options, stored) | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

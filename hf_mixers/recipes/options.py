@@ -51,7 +51,7 @@ class ModelOptions:
     family: str = field(default="chordmixer", metadata={"help": "Family of a new model."})
     settings: str | None = field(
         default=None,
-        metadata={"help": "JSON of config fields of a new model, which change its defaults."},
+        metadata={"help": "JSON of config fields, which change defaults or those of a checkpoint."},
     )
     preset: str | None = field(
         default=None,
@@ -82,8 +82,8 @@ class CheckpointOptions(ModelOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.checkpoint and (self.config_fields() or self.preset):
-            raise ValueError("settings and preset are for new models, not for a checkpoint.")
+        if self.checkpoint and self.preset:
+            raise ValueError("preset is for new models, not for a checkpoint.")
         if self.frozen and not self.checkpoint:
             raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
 

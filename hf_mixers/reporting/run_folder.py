@@ -10,9 +10,10 @@ from ..auto import FAMILIES
 from ..metrics import overall_values
 from ..privacy import strip_private
 from ..training.hub import PublishingTrainer
+from .atomic import write_atomically
 from .card import make_card
 from .environment import run_environment
-from .files import write_json, write_text
+from .files import write_json
 from .plots import plot_history
 
 logger = logging.get_logger(__name__)
@@ -127,7 +128,8 @@ def _write_card(trainer: PublishingTrainer, reports: Mapping[str, Mapping], **de
         license=getattr(trainer.args, "license", None),
         **description,
     )
-    write_text(Path(trainer.args.output_dir) / "README.md", str(card))
+    with write_atomically(Path(trainer.args.output_dir) / "README.md") as draft:
+        card.save(draft)
 
 
 def log_overall(reports: Mapping[str, Mapping]) -> None:

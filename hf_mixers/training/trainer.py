@@ -21,6 +21,7 @@ from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
 from .checks import check_collator, check_examples
 from .hub import PublishingTrainer
+from .optimizers import MuonWithAdamW, split_for_muon
 from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
@@ -67,6 +68,24 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
                     raise ValueError(
                         f"{name}={value} works with batch sizes only: set {budget} to None."
                     )
+
+    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        rate = getattr(self.args, "muon_learning_rate", None)
+        if rate is None or self.optimizer is not None:
+            return super().create_optimizer(model)
+        model = self.model if model is None else model
+        self.optimizer = MuonWithAdamW(
+            split_for_muon(
+                model,
+                self.get_decay_parameter_names(model),
+                learning_rate=self.args.learning_rate,
+                muon_learning_rate=rate,
+                weight_decay=self.args.weight_decay,
+                betas=(self.args.adam_beta1, self.args.adam_beta2),
+                eps=self.args.adam_epsilon,
+            )
+        )
+        return self.optimizer
 
     def get_train_dataloader(self) -> DataLoader:
         budget = getattr(self.args, "train_token_budget", None)
