@@ -87,7 +87,7 @@ def write_run(
     plot_history(history, folder / "history.png")
     # a card tells of the test part alone: with others, settings are still being chosen; peers that
     # a mixer is compared with have none
-    if part == "test" and trainer.model.config.model_type in FAMILIES:
+    if part == "test" and model.config.model_type in FAMILIES:
         _write_card(
             trainer,
             reports,
