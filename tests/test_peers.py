@@ -116,6 +116,20 @@ def test_masked_tokens_are_predicted():
     assert model(input_ids=ids).logits.shape == (2, LENGTH, VOCABULARY)
 
 
+def test_causal_peers_predict_the_label_of_the_next_token():
+    model = make(PeerForMaskedLM, "mamba2")
+    ids, mask = draw_batch()
+    labels = ids.masked_fill(mask == 0, -100)
+    output = model(input_ids=ids, attention_mask=mask, labels=labels)
+    kept = mask[:, 1:] == 1
+    expected = torch.nn.functional.cross_entropy(output.logits[:, :-1][kept], ids[:, 1:][kept])
+    assert torch.allclose(output.loss, expected, atol=1e-5)
+    other = ids.clone()
+    other[:, -1] = 1
+    later = model(input_ids=other, attention_mask=mask).logits
+    assert torch.allclose(later[0, :-1], output.logits[0, :-1], atol=1e-5)
+
+
 def test_peers_are_saved_and_loaded(tmp_path):
     model = make(PeerForSequenceClassification, "modernbert", num_labels=2)
     model.save_pretrained(tmp_path)

@@ -273,7 +273,7 @@ class PeerForSequencePairClassification(_PeerHead):
 
 
 class PeerForMaskedLM(_PeerHead):
-    """Predicts tokens at labelled positions: hidden ones, or for causal trunks the next ones."""
+    """Predicts tokens at labelled positions; causal trunks predict the label of the next one."""
 
     def add_head(self, config: PeerConfig) -> None:
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
@@ -287,14 +287,16 @@ class PeerForMaskedLM(_PeerHead):
         **kwargs,
     ) -> MaskedLMOutput:
         output = self.model(input_ids, attention_mask, None, inputs_embeds, **kwargs)
-        hidden, loss = output.last_hidden_state, None
-        if labels is not None:
-            logits = self.lm_head(hidden)
-            loss = nn.functional.cross_entropy(
-                logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED
-            )
-            return MaskedLMOutput(loss=loss, logits=logits)
-        return MaskedLMOutput(logits=self.lm_head(hidden))
+        logits = self.lm_head(output.last_hidden_state)
+        if labels is None:
+            return MaskedLMOutput(logits=logits)
+        found = logits
+        if self.config.is_causal:
+            found, labels = logits[:, :-1], labels[:, 1:]
+        loss = nn.functional.cross_entropy(
+            found.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED
+        )
+        return MaskedLMOutput(loss=loss, logits=logits)
 
 
 def _loss(config: PeerConfig, logits: Tensor, labels: Tensor | None) -> Tensor | None:

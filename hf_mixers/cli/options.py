@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from transformers import TrainingArguments
 
 from ..auto import FAMILIES
 from ..recipes.configuration import Configuration, save_run
@@ -42,7 +41,7 @@ def resolve(
     config: Path | None,
     pairs: list[str] | None,
     resume: bool,
-) -> tuple[Any, TrainingArguments]:
+) -> tuple[Any, Any]:
     """Options and arguments of a run: the file first, then options, then `--set`.
 
     The result is saved in the folder of the run.

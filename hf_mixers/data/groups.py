@@ -39,7 +39,7 @@ def read_groups(
         groups = _match_groups(dataset, pattern)
         source = f"the pattern {pattern!r}"
     else:
-        known = read_label_table(table)
+        known = read_label_table(str(table))
         groups = [known.get(name) for name in read_column(dataset, "id")]
         source = str(table)
     for row, group in enumerate(groups):

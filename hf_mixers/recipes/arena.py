@@ -164,7 +164,7 @@ def run_arena(options: ArenaOptions, arguments: ArenaArguments) -> dict:
     entry["seconds_per_step"] = timer.seconds / timer.steps if timer.steps else None
     results["arena"] = strip_private(entry)
     write_json(Path(arguments.output_dir) / "metrics.json", results)
-    if options.evaluation.results and not options.evaluation.smoke:
+    if options.evaluation.results:
         append_result(options.evaluation.results, results["arena"])
     return results
 

@@ -105,7 +105,7 @@ class Configuration:
 
     def build(self) -> tuple[Any, TrainingArguments]:
         """The options and the Trainer's arguments."""
-        sections = {
+        sections: dict[str, Any] = {
             name: make_section(kind, self.values[name]) for name, kind in self.sections.items()
         }
         return self.options(**sections), make_section(self.arguments, self.values[TRAINING])

@@ -50,7 +50,8 @@ def new_model(
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
     if options.preset:
-        config = family.config.preset(options.preset, **{**settings, **fields})
+        config_class: Any = family.config
+        config = config_class.preset(options.preset, **{**settings, **fields})
     else:
         defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
         config = family.config(**{**defaults, **settings, **fields})
@@ -97,12 +98,19 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
     if options.checkpoint is None:
         raise ValueError("load_checkpoint requires options with a checkpoint, got none.")
     before = AutoConfig.from_pretrained(options.checkpoint).id2label
-    config = AutoConfig.from_pretrained(options.checkpoint, **fields)
+    settings = options.config_fields()
+    config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
+    unknown = [name for name in settings if name not in config.to_dict()]
+    if unknown:
+        raise ValueError(name_closest(unknown[0], set(config.to_dict()), "config field"))
     model = AutoModelForSequenceClassification.from_pretrained(
         options.checkpoint, config=config, ignore_mismatched_sizes=True
     )
     if before != config.id2label:
         # as many classes as before may be others
-        model.classifier = type(model)(config).to(model.dtype).classifier
+        new = type(model)(config).to(model.dtype)
+        model.classifier = new.classifier
+        if getattr(new, "kmer_classifier", None) is not None:
+            model.kmer_classifier = new.kmer_classifier
     model.base_model.requires_grad_(not options.frozen)
     return model

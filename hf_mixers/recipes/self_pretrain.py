@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
@@ -69,7 +68,7 @@ class SingleSequences(TaskRows):
 
 
 class NextTokenCollator:
-    """Batches with the next token of every position as its label."""
+    """Batches whose labels are their tokens, which causal models shift within each sequence."""
 
     def __init__(self, collator):
         self.collator = collator
@@ -77,13 +76,8 @@ class NextTokenCollator:
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
         batch = self.collator([{"input_ids": example["input_ids"]} for example in examples])
         ids = batch["input_ids"]
-        labels = torch.full_like(ids, IGNORED)
-        labels[:, :-1] = ids[:, 1:]
-        if "attention_mask" in batch:
-            labels[:, :-1][batch["attention_mask"][:, 1:] == 0] = IGNORED
-        else:
-            # the last token of a sequence has none to predict
-            labels[:, batch["cu_seq_lens_q"][1:].long() - 1] = IGNORED
+        mask = batch.get("attention_mask")
+        labels = ids.clone() if mask is None else ids.masked_fill(mask == 0, IGNORED)
         return {**batch, "labels": labels}
 
 
@@ -94,7 +88,7 @@ def self_pretrain(
     arguments: RunArguments,
     *,
     collator: Any,
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Train the trunk of a model on the inputs of its task; return loss and accuracy.
 
     Args:
@@ -135,13 +129,14 @@ def self_pretrain(
         train_dataset=rows["train"],
         eval_dataset=rows["validation"],
         data_collator=batches,
-        compute_metrics=_accuracy,
+        # predictions of causal models are of the next token, not of the one at their place
+        compute_metrics=None if causal else _accuracy,
         preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1),
     )
     trainer.train(resume_from_checkpoint=find_checkpoint(arguments))
     scores = trainer.evaluate()
     model.base_model.load_state_dict(language.base_model.state_dict())
-    found = {"loss": scores["eval_loss"], "accuracy": scores["eval_accuracy"]}
+    found = {"loss": scores["eval_loss"], "accuracy": scores.get("eval_accuracy")}
     return {**found, "steps": trainer.state.global_step, "mask_ratio": None if causal else ratio}
 
 

@@ -10,9 +10,10 @@ from ..auto import FAMILIES
 from ..metrics import overall_values
 from ..privacy import strip_private
 from ..training.hub import PublishingTrainer
+from .atomic import write_atomically
 from .card import make_card
 from .environment import run_environment
-from .files import write_json, write_text
+from .files import write_json
 from .plots import plot_history
 
 logger = logging.get_logger(__name__)
@@ -67,6 +68,7 @@ def write_run(
     folder = Path(trainer.args.output_dir)
     history = trainer.state.log_history
     environment = run_environment(trainer.args.seed)
+    model: Any = trainer.model
     sizes = dict(sizes or _count_rows(trainer, part, reports["model"]))
     results = {
         "smoke": smoke,
@@ -75,8 +77,8 @@ def write_run(
         "history": history,
         "options": dict(options),
         "training": {k: v for k, v in trainer.args.to_dict().items() if k not in _LOCAL},
-        "config": trainer.model.config.to_diff_dict(),
-        "parameters": trainer.model.num_parameters(),
+        "config": model.config.to_diff_dict(),
+        "parameters": model.num_parameters(),
         "environment": environment,
     }
     results = strip_private(results)
@@ -117,15 +119,17 @@ def _write_card(trainer: PublishingTrainer, reports: Mapping[str, Mapping], **de
     # a budget takes the place of the batch size
     if settings["train_token_budget"] is not None:
         del settings["per_device_train_batch_size"]
+    model: Any = trainer.model
     card = make_card(
-        trainer.model,
+        model,
         report=reports["model"],
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},
         license=getattr(trainer.args, "license", None),
         **description,
     )
-    write_text(Path(trainer.args.output_dir) / "README.md", str(card))
+    with write_atomically(Path(trainer.args.output_dir) / "README.md") as draft:
+        card.save(draft)
 
 
 def log_overall(reports: Mapping[str, Mapping]) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import torch
 from transformers import TrainingArguments
 
 
@@ -30,8 +31,18 @@ class MixerTrainingArguments(TrainingArguments):
             "help": "Go on from a checkpoint without state of the optimizer, with a new one."
         },
     )
+    muon_learning_rate: float | None = field(
+        default=None,
+        metadata={
+            "help": "Train the matrices of the blocks with Muon at this learning rate, and all else"
+            " with AdamW at --learning_rate; none: AdamW for all."
+        },
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        # transformers takes bf16 on a processor only if it is told that there is nothing else
+        if self.bf16 and not torch.accelerator.is_available():
+            self.use_cpu = True
         super().__post_init__()
         # without an accelerator there is nothing to pin memory for, and torch warns
         if self.device.type == "cpu":

@@ -9,11 +9,15 @@ from benchmarks.trainings import __main__ as experiments
 from benchmarks.trainings.__main__ import main
 from benchmarks.trainings.catalogue import EXPERIMENTS, Experiment, finetune
 from hf_mixers import FAMILIES
-from hf_mixers.recipes.models import find_family, known_fields
+from hf_mixers.recipes.models import known_fields_of
 from hf_mixers.recipes.options import parse_settings
 from tests.examples.example_runs import load
 
-RECIPES = ("hf_mixers.recipes.finetune", "hf_mixers.recipes.pretrain")
+RECIPES = (
+    "hf_mixers.recipes.finetune",
+    "hf_mixers.recipes.pretrain",
+    "hf_mixers.recipes.arena",
+)
 
 
 @pytest.fixture
@@ -104,7 +108,7 @@ def test_scripts_accept_what_experiments_ask_for(name, tmp_path, monkeypatch):
     class Accepted(Exception):
         pass
 
-    def accept(arguments):
+    def accept(arguments, **options):
         raise Accepted
 
     experiment = EXPERIMENTS[name]
@@ -121,8 +125,8 @@ def test_scripts_accept_what_experiments_ask_for(name, tmp_path, monkeypatch):
 def test_families_have_the_fields_that_experiments_set(name):
     given = dict(zip(EXPERIMENTS[name].arguments, EXPERIMENTS[name].arguments[1:], strict=False))
     fields = parse_settings(given.get("--settings"))
-    families = [find_family(given["--family"])] if "--family" in given else FAMILIES.values()
-    assert any(set(fields) <= known_fields(family) for family in families)
+    families = [given["--family"]] if "--family" in given else FAMILIES
+    assert any(set(fields) <= known_fields_of(family) for family in families)
 
 
 def test_all_experiments_can_be_seen(capsys):

@@ -347,4 +347,4 @@ def test_models_can_be_spread_over_devices_with_parts_on_disk(row, tmp_path):
 def test_context_parallelism_of_transformers_is_refused(row, head):
     # it shards sequences as causal attention of all to all
     assert not row.build(head).supports_context_parallel
-    assert not getattr(row.family, head)._supports_context_parallel
+    assert not row.model_class(head)._supports_context_parallel

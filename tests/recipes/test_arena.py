@@ -47,15 +47,23 @@ def read_entry(tmp_path):
     return json.loads((tmp_path / "run" / "metrics.json").read_text())["arena"]
 
 
-def run(tmp_path, family="chordmixer", task="listops", options=LISTOPS, pretrain=False, **training):
+def run(
+    tmp_path,
+    family="chordmixer",
+    task="listops",
+    options=LISTOPS,
+    pretrain=False,
+    settings=None,
+    **training,
+):
     chosen = ArenaOptions(
-        ArenaModelOptions(family=family, parameters=8_000),
+        ArenaModelOptions(family=family, parameters=8_000, settings=settings),
         ArenaTaskOptions(task=task, options=options),
         SelfPretrainOptions(self_pretrain=pretrain, pretrain_steps=3),
         ArenaEvaluation(results=str(tmp_path / "results.jsonl")),
     )
-    settings = {"max_steps": 3, "logging_steps": 1, **training}
-    return run_arena(chosen, ArenaArguments(output_dir=str(tmp_path / "run"), **settings))
+    training = {"max_steps": 3, "logging_steps": 1, **training}
+    return run_arena(chosen, ArenaArguments(output_dir=str(tmp_path / "run"), **training))
 
 
 @pytest.fixture(scope="module")
@@ -152,13 +160,20 @@ def test_self_pretraining_gives_its_trunk_to_the_classifier(tmp_path, quiet):
     assert all(name.startswith("model.") for name in changed)
 
 
-def test_next_tokens_are_labels_within_a_sequence():
+def test_labels_of_causal_models_are_their_tokens():
     task = load_arena_task("listops", **LISTOPS)
     examples = [{"input_ids": [5, 6, 7]}, {"input_ids": [8, 9]}]
     flat = NextTokenCollator(task.collator("none"))(examples)
-    assert flat["labels"].tolist() == [[6, 7, -100, 9, -100]]
+    assert flat["labels"].tolist() == [[5, 6, 7, 8, 9]]
     padded = NextTokenCollator(task.collator("batch"))(examples)
-    assert padded["labels"].tolist() == [[6, 7, -100], [9, -100, -100]]
+    assert padded["labels"].tolist() == [[5, 6, 7], [8, 9, -100]]
+
+
+def test_a_causal_combiner_is_pretrained_on_the_next_token(tmp_path, quiet):
+    results = run(tmp_path, "combiner", pretrain=True, settings={"causal": True})
+    found = results["arena"]["self_pretraining"]
+    assert (found["mask_ratio"], found["accuracy"]) == (None, None)
+    assert found["loss"] > 0
 
 
 def test_both_sequences_of_a_pair_are_pretrained_on(files):
@@ -372,3 +387,16 @@ def test_tasks_are_listed_and_made(tmp_path, quiet):
         invoke("tasks", "x")
     with pytest.raises(ValueError, match="--option takes key=value"):
         invoke("make", tmp_path / "other", "--option", "x")
+
+
+def test_the_example_does_the_same(tmp_path, quiet):
+    from ..examples.example_runs import check_run, load
+
+    results = load("run_arena").main(
+        [
+            *("--task", "temporal_order", "--options", json.dumps({**SMALL, "length": 32})),
+            *("--parameters", "5000", "--smoke", "true", "--output_dir", str(tmp_path / "run")),
+        ]
+    )
+    check_run(tmp_path / "run", results)
+    assert results["arena"]["task"] == "temporal_order"
