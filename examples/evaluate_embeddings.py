@@ -16,6 +16,7 @@ from hf_mixers.cli import run_as_script
 from hf_mixers.data import SplitOptions
 from hf_mixers.recipes.frozen import FrozenOptions, evaluate_frozen
 from hf_mixers.recipes.labelled_dna import DataOptions
+from hf_mixers.recipes.path import begin_run
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
 
@@ -30,7 +31,9 @@ class Output:
 def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((FrozenOptions, DataOptions, SplitOptions, Output))
     options, data, split, output = parser.parse_args_into_dataclasses(arguments)
-    results = evaluate_frozen(options, data, split) | {"environment": run_environment(0)}
+    begin_run(options)
+    results = evaluate_frozen(options, data, split)
+    results["environment"] = run_environment(options.seed)
     write_json(Path(output.output_dir) / "metrics.json", results)
     return results
 
