@@ -10,13 +10,12 @@ without labels fit the classes. Neighbours and probe learn from the training par
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import HfArgumentParser
+from transformers import HfArgumentParser, set_seed
 
 from hf_mixers.cli import run_as_script
 from hf_mixers.data import SplitOptions
 from hf_mixers.recipes.frozen import FrozenOptions, evaluate_frozen
 from hf_mixers.recipes.labelled_dna import DataOptions
-from hf_mixers.recipes.path import begin_run
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
 
@@ -26,6 +25,10 @@ class Output:
     """Where results go."""
 
     output_dir: str = field(default="runs/frozen", metadata={"help": "Folder of the results."})
+
+
+def begin_run(options: FrozenOptions) -> None:
+    set_seed(options.seed)
 
 
 def main(arguments: list[str] | None = None) -> dict:
