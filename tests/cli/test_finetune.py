@@ -128,7 +128,7 @@ def test_a_checkpoint_is_fine_tuned_and_a_family_takes_its_place(run, genes, tmp
         ("dta.min_length=4", "'dta' is not a section; did you mean 'data'?"),
         ("min_length", "--set takes key=value, got 'min_length'."),
         ("min_length=short", "min_length must be int, got 'short'."),
-        ("label_column=3", "label_column must be str | None, got 3."),
+        ("label_column=3", "label_column must be str, got 3."),
         ("pooling=median", "pooling"),
         (
             "test_fraction=2",
