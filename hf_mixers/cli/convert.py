@@ -24,6 +24,9 @@ def command(
         if not found:
             raise ValueError(f"--set takes key=value, got {pair!r}.")
         arguments[key] = read_yaml(text)
-    model = from_original(str(source), family, **arguments)
+    try:
+        model = from_original(str(source), family, **arguments)
+    except TypeError as error:
+        raise ValueError(f"--set must give the arguments of the constructor: {error}.") from error
     model.save_pretrained(output)
     typer.echo(f"{type(model).__name__}, {model.num_parameters():,} parameters, is in {output}/")
