@@ -107,7 +107,7 @@ def test_a_checkpoint_is_fine_tuned_and_a_family_takes_its_place(run, genes, tmp
     done = run(*words, "--model", tmp_path / "first", "-o", tmp_path / "second")
     assert done.code == 0, done.error
     assert read_metrics(tmp_path / "second")["config"]["track_size"] == 4
-    card = (tmp_path / "second" / "README.md").read_text()
+    assert (tmp_path / "second" / "README.md").is_file()
     config = ["--config", tmp_path / "second" / "run.yaml", "--model", "paramixer"]
     done = run("finetune", *config, "-o", tmp_path / "third", "--set", "hidden_size=8")
     assert done.code == 0, done.error
