@@ -1,5 +1,5 @@
 # make demo: train a classifier of DNA on the embedded genes, then classify a FASTA file with it.
-# make test: a virtual environment with the tested versions, then lint and tests.
+# make test: a virtual environment with the tested versions, then lint, types and tests.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
 DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
 
-.PHONY: help demo test lint format docs benchmarks install clean
+.PHONY: help demo test quick lint types format docs lowest wheel benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -41,15 +41,37 @@ format: install  ## format and mend style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint  ## lint and run all tests
+types: install  ## check the types of the package
+	$(BIN)/mypy
+
+test: lint types  ## lint, check types and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
+		-m "not slow and not processes and not timing"
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+lowest: install  ## some tests with the lowest versions that pyproject.toml declares
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) .github/scripts/lowest_versions.py > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/pip install --quiet -c $(VENV)-lowest/lowest.txt torch
+	$(VENV)-lowest/bin/pip install --quiet -c $(VENV)-lowest/lowest.txt -e ".[test]"
+	OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q tests/models/test_contract.py tests/data
+
+wheel: install  ## build the wheel, install it elsewhere and use it
+	rm -rf dist $(VENV)-wheel
+	$(BIN)/python -m build --wheel
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt torch
+	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
+	cd $(VENV)-wheel && bin/hf-mixers --help && bin/python $(CURDIR)/.github/scripts/use_wheel.py
 
 benchmarks: install  ## measure everything (hours, on a quiet machine), then make tables and plots
 	$(BIN)/python -m benchmarks.speed all
 	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

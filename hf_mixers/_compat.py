@@ -30,7 +30,6 @@ CALLED = {
     "transformers.Trainer._get_collator_with_removed_columns": "the same for other data sets",
     "transformers.Trainer._wrap_model": "the evaluation loop wraps the model as the stock one does",
     "transformers.Trainer._get_output_dir": "where the checkpoint of this step is written",
-    "transformers.Trainer._push_from_checkpoint": "it pushes the whole folder, token included",
     "transformers.Trainer._finish_current_push": "a push in the background ends before the next",
     "transformers.AutoModel._model_mapping": "Auto classes do not tell which models they load",
     "accelerate.Accelerator()._models": "says whether training has prepared the model already",
@@ -38,6 +37,7 @@ CALLED = {
 
 # overridden by classes of the package; transformers calls them
 OVERRIDDEN = {
+    "transformers.Trainer._push_from_checkpoint": "it pushes the whole folder, token included",
     "transformers.Trainer._get_num_items_in_batch": (
         "evaluation by token budget weighs the means of its batches itself"
     ),
@@ -84,7 +84,7 @@ def collator_without_unused_columns(
 
 def wrap_for_evaluation(trainer: "Trainer") -> nn.Module:
     """The trainer's model as training left it, or prepared for evaluation if there was none."""
-    model = trainer._wrap_model(trainer.model, training=False)
+    model: Any = trainer._wrap_model(trainer.model, training=False)
     if not trainer.accelerator._models and model is trainer.model:
         model = trainer.accelerator.prepare_model(model, evaluation_mode=True)
     return model
@@ -96,30 +96,13 @@ def checkpoint_folder(trainer: "Trainer", trial: Any) -> Path:
     return Path(trainer._get_output_dir(trial), name)
 
 
-class PushHooks:
-    """Base class of a `Trainer` that says itself what is pushed at a save (`hub_strategy`).
-
-    Trainer would push the whole output folder with `training_args.bin`, which holds the token, and
-    has no public method to change that.
-    """
-
-    def push_checkpoint(self, folder: str) -> None:
-        """Push what is to be public of a checkpoint that was just saved."""
-        raise NotImplementedError
-
-    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        self.push_checkpoint(checkpoint_folder)
-
-    def wait_for_push(self) -> None:
-        """Wait until a push in the background has ended."""
-        self._finish_current_push()  # type: ignore[attr-defined]
+def wait_for_push(trainer: "Trainer") -> None:
+    """Wait until a push in the background has ended."""
+    trainer._finish_current_push()
 
 
 def auto_classes_of(model: Any) -> Iterator[type]:
-    """Auto classes of transformers that load models of this class.
-
-    The classes do not tell which models they know.
-    """
+    """Auto classes of transformers that load models of this class."""
     from transformers.models.auto import modeling_auto
 
     for name, auto in vars(modeling_auto).items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from transformers import (
     AutoConfig,
@@ -59,7 +60,9 @@ class Family:
     def auto_classes(self) -> dict[type, type[PreTrainedModel]]:
         """The model class behind every Auto class, that of pre-training included."""
         found = [self.models[auto] for auto in _PRETRAINING if auto in self.models]
-        derived = {AutoModelForPreTraining: found[0]} if found else {}
+        derived: dict[type, type[PreTrainedModel]] = {}
+        if found:
+            derived[AutoModelForPreTraining] = found[0]
         return {**derived, **self.models}
 
     def model_classes(self) -> list[type[PreTrainedModel]]:
@@ -77,14 +80,16 @@ def register_family(family: Family) -> Family:
     for auto_class, model_class in family.auto_classes().items():
         # our own Auto class asks the families
         if auto_class is not AutoModelForSequencePairClassification:
-            auto_class.register(family.config, model_class, exist_ok=True)
+            auto_class.register(  # type: ignore[attr-defined]  # Auto classes have no common base
+                family.config, model_class, exist_ok=True
+            )
     # a folder names its tokenizer's class; the last one here is for folders that do not
     for tokenizer in (CharTokenizer, ByteTokenizer, GenomeTokenizer, DnaTokenizer):
         AutoTokenizer.register(family.config, tokenizer_class=tokenizer, exist_ok=True)
     if AutoModelForImageClassification in family.models and is_vision_available():
         from .models.image_processing_grey import GreyImageProcessor
 
-        classes = {"pil": GreyImageProcessor}
+        classes: dict[str, type] = {"pil": GreyImageProcessor}
         AutoImageProcessor.register(family.config, image_processor_classes=classes, exist_ok=True)
     return family
 
@@ -113,11 +118,11 @@ class AutoModelForSequencePairClassification:
     """The pair head of whichever family a checkpoint or config belongs to."""
 
     @staticmethod
-    def from_config(config: PreTrainedConfig, **kwargs) -> PreTrainedModel:
+    def from_config(config: PreTrainedConfig, **kwargs: Any) -> PreTrainedModel:
         return make_model(_pair_class(config), config, **kwargs)
 
     @staticmethod
-    def from_pretrained(name_or_path: str, *args, **kwargs) -> PreTrainedModel:
+    def from_pretrained(name_or_path: str, *args: Any, **kwargs: Any) -> PreTrainedModel:
         config = kwargs.pop("config", None)
         if config is None:
             # settings of the config are taken out of kwargs; where files come from, both need

@@ -63,11 +63,13 @@ def name_path(path: str | Path) -> str:
     ('genes', 'beats.npz')
     """
     given = Path(path)
-    if given.expanduser() == Path.home() or given.name == _user():
+    if _is_home(given):
         return "~"
+    folder, name = given.parent, given.name
     # of a pattern such as genes/*.fa the folder says more
-    name = given.name
-    return f"{given.parent.name}/{name}" if glob.has_magic(name) and given.parent.name else name
+    if glob.has_magic(name) and folder.name and not _is_home(folder):
+        return f"{folder.name}/{name}"
+    return name
 
 
 def shorten_path(path: str) -> str:
@@ -114,6 +116,10 @@ def _is_path(text: str) -> bool:
         return os.path.exists(text) or (glob.has_magic(text) and next(glob.iglob(text), "") != "")
     except (OSError, ValueError, re.error):
         return False
+
+
+def _is_home(path: Path) -> bool:
+    return path.expanduser() == Path.home() or path.name == _user()
 
 
 def _places() -> list[str]:

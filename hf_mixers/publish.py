@@ -5,6 +5,7 @@ hf_mixers` before loading it. A checkpoint saved *with code* also loads where hf
 installed, with `trust_remote_code=True`.
 """
 
+import inspect
 import json
 import shutil
 import sys
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import CommitInfo, HfApi, ModelCard
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -137,7 +139,7 @@ def find_licence(folder: str | Path) -> str | None:
 
 
 def _set_licence(path: Path, licence: str) -> None:
-    card = ModelCard.load(path) if path.is_file() else ModelCard("---\n---\n")
+    card: Any = ModelCard.load(path) if path.is_file() else ModelCard("---\n---\n")
     card.data.license = licence
     card.save(path)
 
@@ -229,7 +231,9 @@ def _family_of(model: PreTrainedModel) -> Family:
 
 def _model_map(family: Family) -> dict[str, str]:
     """All heads, so that a checkpoint of one head loads as any other."""
-    classes = {auto.__name__: model for auto, model in family.auto_classes().items()}
+    classes: dict[str, type] = {
+        auto.__name__: model for auto, model in family.auto_classes().items()
+    }
     classes["AutoConfig"] = family.config
     return {auto: _reference(target) for auto, target in classes.items()}
 
@@ -251,6 +255,6 @@ def _write_json(path: Path, content: dict) -> None:
 
 def _copy_code(folder: Path, *classes: type) -> None:
     for module in {target.__module__ for target in classes}:
-        source = sys.modules[module].__file__
+        source = inspect.getfile(sys.modules[module])
         for file in (source, *get_relative_import_files(source)):
             shutil.copy(file, folder)

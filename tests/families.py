@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import (
     AutoModel,
+    AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -25,6 +26,8 @@ AUTO_CLASSES = {
     "sequence_pair_classification": AutoModelForSequencePairClassification,
 }
 HEADS = tuple(AUTO_CLASSES)
+# those that some have
+OTHER_AUTO_CLASSES = {"image_classification": AutoModelForImageClassification}
 
 # settings that every family has; lengths in the tests go up to 2,000, beyond what a model is built
 # for
@@ -33,6 +36,9 @@ SHARED_VARIANTS = {
     "cls pooling": {"pooling": "cls"},
     "max pooling": {"pooling": "max"},
     "first pooling": {"pooling": "first"},
+    "attention pooling": {"pooling": "attention"},
+    "wider pooling": {"pooling_size": 24},
+    "the papers' form": {"final_norm": "none", "weight_init": "published"},
     "learned positions": {"position_embedding_type": "absolute"},
 }
 
@@ -52,7 +58,7 @@ class Row:
         return FAMILIES[self.name]
 
     def model_class(self, head: str) -> type[PreTrainedModel]:
-        return self.family.model_class(AUTO_CLASSES[head])
+        return self.family.model_class({**AUTO_CLASSES, **OTHER_AUTO_CLASSES}[head])
 
     def config(self, **changes) -> PreTrainedConfig:
         return self.family.config(**{**self.small, **changes})

@@ -283,5 +283,91 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         seeds=SEEDS,
     )
 
+# the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
+# vector learns their taxonomy alone, then all learns masked bases and taxonomy together
+MICROBES = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384, "ngram_size": 4}
+MICROBES |= {"kmer_size": 5, "kmer_hidden_size": 256, "pooled_norm": "running"}
+GENES = ("--data", "{data}/dna_marker_genes/data.parquet", "--ranks", "genus", "species")
+EXPERIMENTS["microbes_joint"] = Experiment(
+    "pretrain_taxonomy",
+    (
+        *("--data", "{data}/dna_marker_genes/data.parquet", "--settings", json.dumps(MICROBES)),
+        *("--ranks", "genus", "species", "--rank_weights", "0.25", "0.1", "--max_length", "2048"),
+        *("--label_smoothing", "0.05", "--profile_epochs", "5", "--rank_learning_rate", "3e-4"),
+        *("--max_steps", "4000", "--train_token_budget", "8192", "--bf16", "true"),
+        *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
+    ),
+)
+# the k-mer part once more, which is better alone
+EXPERIMENTS["microbes"] = Experiment(
+    "pretrain_taxonomy",
+    (
+        *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
+        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "6"),
+    ),
+)
+
+# classifiers from that model, by the defaults of fine-tuning: species that training has not seen
+SPECIES_TASKS = {
+    "genes": (),
+    "genus12": ("--data", "{data}/dna_genus12/data.parquet", "--label_column", "genus"),
+    "genus45": ("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
+    # 20 genes of a genus
+    "genus45_few": (
+        *("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
+        *("--train_fraction", "0.0455"),
+    ),
+}
+for task, source in SPECIES_TASKS.items():
+    EXPERIMENTS[f"{task}_microbes"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
+            *("--bf16", "true", "--baselines", "none"),
+        ),
+    )
+
+
+def language_model(settings: dict, *arguments: str) -> Experiment:
+    """A causal model with the same width, blocks and budget, whatever its attention."""
+    common = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4}
+    common |= {"num_attention_heads": 4, "row_summary": "none"}
+    return Experiment(
+        "train_language_model",
+        (
+            *("--settings", json.dumps(common | settings), *arguments),
+            *("--window", "1024", "--num_windows", "4000", "--num_train_epochs", "3"),
+            *("--learning_rate", "1e-3", "--per_device_train_batch_size", "8"),
+        ),
+        seeds=(0, 1, 2),
+    )
+
+
+# Combiner next to full attention (a segment as long as the window) and to its sparse patterns
+# without summaries; the rows' keys are those of tokens, so that all have as many parameters
+_ATTENTIONS = {
+    "full": {"pattern": "fixed", "segment_length": 1024},
+    "fixed": {"pattern": "fixed"},
+    "fixed_sparse": {"pattern": "fixed", "use_summaries": False},
+    "axial_rowmajor": {"pattern": "axial_rowmajor"},
+    "axial_sparse": {"pattern": "axial_mixture", "use_summaries": False},
+}
+_CORPORA = {
+    "linux": ("--data", "{data}/longdoc_linux4/data.parquet", "--tokenizer", "char"),
+    "imdb": ("--data", "{data}/text_imdb/data.parquet", "--tokenizer", "char"),
+    "genomes": ("--data", "{data}/dna_mlm_genomes/genomes.fa.gz", "--tokenizer", "dna"),
+}
+for corpus, given in _CORPORA.items():
+    for attention, settings in _ATTENTIONS.items():
+        EXPERIMENTS[f"lm_{corpus}_{attention}"] = language_model(settings, *given)
+# vectors of the model as they are, next to those of k-mers
+EXPERIMENTS["genus45_frozen_microbes"] = Experiment(
+    "evaluate_embeddings",
+    (
+        *("--checkpoint", "{runs}/microbes", *SPECIES_TASKS["genus45"]),
+        *("--split_column", "split_species", "--bf16", "true"),
+    ),
+)
+
 # tasks of the Long Range Arena, shortened
 EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 UNKNOWN = 4
 
@@ -38,7 +39,7 @@ def check_examples(sequences: Sequence[str], labels: Sequence[int]) -> np.ndarra
     return classes.astype(np.int64)
 
 
-def count_classes(num_labels: int | None, *labels: np.ndarray) -> int:
+def count_classes(num_labels: int | None, *labels: np.ndarray | torch.Tensor) -> int:
     """How many classes there are: as many as was said, or else up to the largest label.
 
     >>> count_classes(None, np.array([0, 2])), count_classes(5, np.array([0, 2]))

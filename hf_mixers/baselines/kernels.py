@@ -80,7 +80,7 @@ class RandomKernelRidge:
         # series of one length go together, so that none is padded beyond its ends
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length)
-            values = np.stack([series[row] for row in rows]).astype(np.float32)
+            values = np.stack([series[int(row)] for row in rows]).astype(np.float32)
             features[rows] = self._convolve(torch.from_numpy(values).transpose(1, 2))
         return features
 

@@ -153,7 +153,8 @@ def _columns(k: int, both_strands: bool) -> np.ndarray:
 
 
 def _chunks(sequences: Sequence[str]) -> Iterator[list[str]]:
-    chunk, size = [], 0
+    chunk: list[str] = []
+    size = 0
     for sequence in sequences:
         if chunk and size + len(sequence) > CHUNK_BASES:
             yield chunk

@@ -130,7 +130,7 @@ def _rows(values: Sequence | np.ndarray) -> list:
     return [values] if np.ndim(values[0]) == 0 else list(values)
 
 
-def _read(sequence: str | Sequence[int]) -> np.ndarray:
+def _read(sequence: str | Sequence[int] | np.ndarray) -> np.ndarray:
     if isinstance(sequence, str):
         return encode(sequence)
     ids = np.asarray(sequence)

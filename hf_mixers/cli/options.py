@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from transformers import TrainingArguments
 
 from ..auto import FAMILIES
 from ..recipes.configuration import Configuration, save_run
@@ -42,30 +41,31 @@ def resolve(
     config: Path | None,
     pairs: list[str] | None,
     resume: bool,
-) -> tuple[Any, TrainingArguments]:
+    model: str | None = None,
+) -> tuple[Any, Any]:
     """Options and arguments of a run: the file first, then options, then `--set`.
 
     The result is saved in the folder of the run.
 
     Args:
         given: Values by `section.name`; None was not given.
+        model: A family for a new model, or a checkpoint, in place of what the file says.
     """
     if config is not None:
         configuration.read(config)
     for key, value in given.items():
         if value is not None:
             configuration.put(key, value)
+    if model is not None:
+        configuration.put("model.family" if model in FAMILIES else "model.checkpoint", model)
+        if model in FAMILIES:
+            configuration.put("model.checkpoint", None)
     configuration.put_all(pairs or ())
     configuration.put("training.output_dir", str(output))
     if resume:
         configuration.put("training.resume_from_checkpoint", "true")
     options, arguments = configuration.build()
     # before anything is written there
-    take_folder(arguments)
+    take_folder(arguments)  # type: ignore[arg-type]  # recipes have arguments of this kind
     save_run(output / "run.yaml", options, arguments)
     return options, arguments
-
-
-def choose_model(name: str) -> dict[str, str]:
-    """A family for a new model, or a checkpoint."""
-    return {"model.family": name} if name in FAMILIES else {"model.checkpoint": name}

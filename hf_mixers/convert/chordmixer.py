@@ -1,10 +1,12 @@
 """Original ChordMixers: the released classifiers, the retrieval model, the pre-training code."""
 
+from typing import Any
+
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from ..models.configuration_chordmixer import ChordMixerConfig
-from ..models.configuration_mixer import NO_SPECIAL_TOKENS
+from ..models.configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 from ..models.modeling_chordmixer import (
     ChordMixerForMaskedLM,
     ChordMixerForSequenceClassification,
@@ -68,9 +70,9 @@ def convert_chordmixer(
     blocks = _block_fields(renamed, "model.layers", track_size)
     vocabulary = read_width(renamed, f"{embedding}.weight", 1 if is_linear else 0)
     labels = read_width(renamed, "classifier.weight")
+    blocks["input_features" if is_linear else "vocab_size"] = vocabulary
     config = ChordMixerConfig(
         **blocks,
-        **({"input_features": vocabulary} if is_linear else {"vocab_size": vocabulary}),
         max_position_embeddings=max_seq_len or 2 ** blocks["num_hidden_layers"],
         block_order="mix_rotate",
         adaptive_depth=var_len,
@@ -78,8 +80,9 @@ def convert_chordmixer(
         rotate_dropout_prob=layer_dropout,
         pre_norm=_norm_kind(state, "prenorm"),
         post_norm=_norm_kind(state, "norm"),
-        num_labels=labels,
+        num_labels=labels,  # type: ignore[call-arg]  # a further keyword of every config
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     norms = {"none": "None", "layer": "LN", "batch": "BN", "group": "GN"}
     compare_with_stated(
@@ -150,6 +153,7 @@ def convert_chordmixer_pretraining(
         decoder_hidden_dropout_prob=decoder_mlp_dropout,
         decoder_rotate_dropout_prob=decoder_layer_dropout,
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     compare_with_stated(
         stated,
@@ -162,7 +166,7 @@ def convert_chordmixer_pretraining(
     return ChordMixerForMaskedLM(config), renamed
 
 
-def _block_fields(state: StateDict, prefix: str, track_size: int) -> dict[str, int]:
+def _block_fields(state: StateDict, prefix: str, track_size: int) -> dict[str, Any]:
     """Config fields that the weights of a stack of blocks tell."""
     num_blocks = count_modules(state, prefix)
     intermediate_size, width = state[f"{prefix}.0.mix.fc1.weight"].shape
@@ -184,7 +188,7 @@ def _block_fields(state: StateDict, prefix: str, track_size: int) -> dict[str, i
     }
 
 
-def _norm_kind(state: StateDict, name: str) -> str:
+def _norm_kind(state: StateDict, name: str) -> Any:
     keys = [key for key in state if f".{name}." in key]
     if not keys:
         return "none"

@@ -1,8 +1,10 @@
 """Original Paramixers: classifiers of tokens, and the adding problem with its two features."""
 
+from typing import Any, Literal
+
 from transformers import PreTrainedModel
 
-from ..models.configuration_mixer import NO_SPECIAL_TOKENS
+from ..models.configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 from ..models.configuration_paramixer import ParamixerConfig
 from ..models.modeling_paramixer import ParamixerForSequenceClassification
 from .states import (
@@ -14,7 +16,7 @@ from .states import (
     rename,
 )
 
-PROTOCOLS = {"chord": "chord", "dil": "cdil"}
+PROTOCOLS: dict[str, Any] = {"chord": "chord", "dil": "cdil"}
 
 
 def convert_paramixer(
@@ -24,7 +26,7 @@ def convert_paramixer(
     pos_embedding: str | bool | None,
     dropout1_p: float = 0.0,
     dropout2_p: float = 0.0,
-    residual_mode: str = "previous",
+    residual_mode: Literal["previous", "initial", "none"] = "previous",
     **stated,
 ) -> tuple[PreTrainedModel, StateDict]:
     """The released Paramixer.
@@ -67,12 +69,13 @@ def convert_paramixer(
         )
     # some of the released variants flatten whatever their pooling_type says
     is_flat = read_width(renamed, "classifier.weight", 1) == length * width
+    inputs: dict[str, Any] = (
+        {"input_features": read_width(renamed, "model.embed_values.weight", 1)}
+        if is_linear
+        else {"vocab_size": read_width(renamed, "model.embed_tokens.weight")}
+    )
     config = ParamixerConfig(
-        **(
-            {"input_features": read_width(renamed, "model.embed_values.weight", 1)}
-            if is_linear
-            else {"vocab_size": read_width(renamed, "model.embed_tokens.weight")}
-        ),
+        **inputs,
         hidden_size=width,
         intermediate_size=read_width(renamed, "model.layers.0.values.fc1.weight"),
         num_hidden_layers=count_modules(renamed, "model.layers"),
@@ -85,8 +88,11 @@ def convert_paramixer(
         pooling="flat" if is_flat else "first",
         embedding_dropout=dropout1_p,
         hidden_dropout_prob=dropout2_p,
-        num_labels=read_width(renamed, "classifier.weight"),
+        num_labels=read_width(  # type: ignore[call-arg]  # a further keyword of every config
+            renamed, "classifier.weight"
+        ),
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
     )
     seen = {
         "vocab_size": read_width(state, "embedding.weight"),

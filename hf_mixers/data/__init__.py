@@ -4,7 +4,7 @@ from .._moved import moved_names
 from .augment import StrandCollator, TokenDropoutCollator
 from .batching import TokenBudgetBatchSampler
 from .classes import balanced_class_weights, describe_classes, format_classes
-from .collators import FlatCollator, MaskedLMCollator, PaddedCollator
+from .collators import CausalLMCollator, FlatCollator, MaskedLMCollator, PaddedCollator
 from .embedded import load_embedded, load_embedded_series
 from .encode import fix_lengths, tokenize_sequences
 from .filters import filter_lengths, filter_letters
@@ -20,10 +20,12 @@ from .splits import (
     split_stratified,
     subset_stratified,
 )
+from .token_windows import TokenWindows, hold_out_ends
 from .windows import GenomeWindows
 
 __all__ = [
     "GENBANK_TASKS",
+    "CausalLMCollator",
     "FlatCollator",
     "GenomeWindows",
     "MaskedLMCollator",
@@ -32,6 +34,7 @@ __all__ = [
     "StrandCollator",
     "TokenBudgetBatchSampler",
     "TokenDropoutCollator",
+    "TokenWindows",
     "balanced_class_weights",
     "cut_sequences",
     "describe_classes",
@@ -40,6 +43,7 @@ __all__ = [
     "find_identical",
     "fix_lengths",
     "format_classes",
+    "hold_out_ends",
     "load_embedded",
     "load_embedded_series",
     "load_genbank_task",

@@ -7,7 +7,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from ..models.dna import reverse_complement
-from .collators import Example, SequenceCollator, default_maskable_ids, generator_for
+from .collators import Collator, Example, default_maskable_ids, generator_for
 
 
 class AugmentingCollator:
@@ -21,7 +21,7 @@ class AugmentingCollator:
         probability: How often an example, or a token of it, is changed.
     """
 
-    def __init__(self, collator: SequenceCollator, probability: float, seed: int = 0):
+    def __init__(self, collator: Collator, probability: float, seed: int = 0):
         if not 0 <= probability <= 1:
             raise ValueError(f"probability must lie in [0, 1], got {probability}.")
         self.collator, self.probability, self.seed = collator, probability, seed
@@ -32,7 +32,7 @@ class AugmentingCollator:
         if hasattr(self.collator, "set_epoch"):
             self.collator.set_epoch(epoch)
 
-    def for_evaluation(self) -> SequenceCollator:
+    def for_evaluation(self) -> Collator:
         """The collator that leaves sequences as they are."""
         inner = self.collator
         return inner.for_evaluation() if hasattr(inner, "for_evaluation") else inner
@@ -59,7 +59,7 @@ class StrandCollator(AugmentingCollator):
     tensor([[7, 8, 8]])
     """
 
-    def __init__(self, collator: SequenceCollator, probability: float = 0.5, seed: int = 0):
+    def __init__(self, collator: Collator, probability: float = 0.5, seed: int = 0):
         super().__init__(collator, probability, seed)
 
     def change(self, ids: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -79,7 +79,7 @@ class TokenDropoutCollator(AugmentingCollator):
 
     def __init__(
         self,
-        collator: SequenceCollator,
+        collator: Collator,
         tokenizer: PreTrainedTokenizerBase,
         probability: float = 0.1,
         seed: int = 0,

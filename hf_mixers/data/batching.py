@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ class TokenBudgetBatchSampler(torch.utils.data.Sampler[list[int]]):
 
     def __init__(
         self,
-        lengths: Sequence[int],
+        lengths: Sequence[int] | np.ndarray,
         budget: int,
         *,
         shuffle: bool = True,
@@ -86,7 +87,8 @@ class TokenBudgetBatchSampler(torch.utils.data.Sampler[list[int]]):
         if not self.shuffle:
             return self._neighbours()
         generator = np.random.default_rng((self.seed, self.epoch))
-        batches = self._spread(generator) or self._balance(self._num_batches)
+        # `_count_batches` has chosen a number that balances
+        batches: Any = self._spread(generator) or self._balance(self._num_batches)
         generator.shuffle(batches)
         return [generator.permutation(batch).tolist() for batch in batches]
 

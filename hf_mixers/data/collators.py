@@ -2,7 +2,7 @@
 
 import copy
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 _CONTENTS = ("input_ids", "input_values", "inputs_embeds")
 
 Example = dict[str, Any]
+Collator = Callable[[Sequence[Example]], dict[str, Any]]
 
 
 class SequenceCollator:
@@ -127,7 +128,8 @@ class MaskedLMCollator:
     Args:
         collator: A `PaddedCollator` or `FlatCollator`.
         tokenizer: Names the mask token and the special tokens.
-        mask_probability: 0.3 as in the ChordMixer paper.
+        mask_probability: 0.3 as in the ChordMixer paper; or bounds, between which every sequence
+            draws its own.
         maskable_ids: Tokens that are chosen and that replace others; by default A, C, G and T of a
             DNA tokenizer, else all that are not special.
     """
@@ -136,15 +138,17 @@ class MaskedLMCollator:
         self,
         collator: SequenceCollator,
         tokenizer: PreTrainedTokenizerBase,
-        mask_probability: float = 0.3,
+        mask_probability: float | tuple[float, float] = 0.3,
         maskable_ids: Sequence[int] | None = None,
         seed: int = 0,
     ):
-        if not 0 < mask_probability <= 1:
+        is_number = isinstance(mask_probability, (int, float))
+        low, high = (mask_probability,) * 2 if is_number else mask_probability
+        if not 0 < low <= high <= 1:
             raise ValueError(f"mask_probability must lie in (0, 1], got {mask_probability}.")
         if tokenizer.mask_token_id is None:
             raise ValueError(f"{type(tokenizer).__name__} has no mask token to hide tokens with.")
-        self.collator, self.mask_probability, self.seed = collator, mask_probability, seed
+        self.collator, self.mask_probability, self.seed = collator, (low, high), seed
         self.mask_token_id = tokenizer.mask_token_id
         if maskable_ids is None:
             maskable_ids = default_maskable_ids(tokenizer)
@@ -170,7 +174,8 @@ class MaskedLMCollator:
         allowed = torch.isin(ids, self.maskable_ids)
         if "attention_mask" in batch:
             allowed &= batch["attention_mask"] == 1
-        chosen = allowed & (torch.rand(ids.shape, generator=generator) < self.mask_probability)
+        shares = self._draw_shares(batch, generator)
+        chosen = allowed & (torch.rand(ids.shape, generator=generator) < shares)
         fate = torch.rand(ids.shape, generator=generator)
         picks = torch.randint(len(self.maskable_ids), ids.shape, generator=generator)
         hidden = torch.where(fate < 0.8, self.mask_token_id, self.maskable_ids[picks])
@@ -178,10 +183,51 @@ class MaskedLMCollator:
         labels = torch.where(chosen, ids, -100)
         return {**batch, "input_ids": torch.where(chosen, hidden, ids), "labels": labels}
 
+    def _draw_shares(self, batch: dict[str, Any], generator: torch.Generator) -> Tensor | float:
+        """The share to hide, of each token's sequence if they differ."""
+        low, high = self.mask_probability
+        if low == high:
+            return low
+        if "cu_seq_lens_q" not in batch:
+            count = len(batch["input_ids"])
+            return low + (high - low) * torch.rand(count, 1, generator=generator)
+        lengths = batch["cu_seq_lens_q"].diff()
+        shares = low + (high - low) * torch.rand(len(lengths), generator=generator)
+        return shares.repeat_interleave(lengths)[None]
+
+
+class CausalLMCollator:
+    """Another collator's batches with `labels` to predict the next token.
+
+    Labels are the ids, as heads shift them; there is none for padding and for the first token of a
+    sequence, which nothing predicts, so that labels count what is predicted.
+
+    Args:
+        collator: A `PaddedCollator` or `FlatCollator`.
+
+    >>> batch = CausalLMCollator(FlatCollator())([{"input_ids": [5, 6]}, {"input_ids": [7, 8]}])
+    >>> batch["labels"].tolist()
+    [[-100, 6, -100, 8]]
+    """
+
+    def __init__(self, collator: SequenceCollator):
+        self.collator = collator
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
+        batch = self.collator([{"input_ids": example["input_ids"]} for example in examples])
+        labels = batch["input_ids"].clone()
+        if "cu_seq_lens_q" in batch:
+            labels[0, batch["cu_seq_lens_q"][:-1].long()] = -100
+        else:
+            mask = batch["attention_mask"] == 1
+            # the first token of a row, on whichever side its padding is
+            labels[~mask | (mask.cumsum(1) == 1)] = -100
+        return {**batch, "labels": labels}
+
 
 def generator_for(seed: int, epoch: int, content: np.ndarray) -> np.random.Generator:
     """Random numbers that depend on seed, epoch and content alone."""
-    return np.random.default_rng((seed, epoch, zlib.crc32(np.ascontiguousarray(content))))
+    return np.random.default_rng((seed, epoch, zlib.crc32(np.ascontiguousarray(content).data)))
 
 
 def default_maskable_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -1,6 +1,6 @@
 """Sequences as token ids, stored in one or two bytes each and memory-mapped."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ def tokenize_sequences(
     """
     if too_long not in ("error", "drop"):
         raise ValueError(f"too_long={too_long!r} was given: error and drop are accepted.")
-    options = {"column": column, "label_column": label_column}
+    options: dict[str, Any] = {"column": column, "label_column": label_column}
     options |= {"max_length": max_length, "too_long": too_long}
     if isinstance(dataset, DatasetDict):
         parts = dataset.items()

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from transformers.utils import logging
@@ -79,7 +80,11 @@ def load_genbank_task(
     bundle = os.path.join(path, f"{key}_all.csv") if os.path.isdir(path) else path
     if not os.path.exists(path):
         raise ValueError(f"{path} does not exist; {key} is {' or '.join(task.where)}.")
-    options = {"label_names": task.classes, "bad_records": "drop", "cache_dir": cache_dir}
+    options: dict[str, Any] = {
+        "label_names": task.classes,
+        "bad_records": "drop",
+        "cache_dir": cache_dir,
+    }
     if os.path.isfile(bundle) and find_kind(bundle) == "csv":
         genus, sequence, length = _read_head(bundle)
         dataset = load_sequences(bundle, label_column=genus, sequence_column=sequence, **options)
@@ -94,7 +99,7 @@ def load_genbank_task(
         # an accession may be in more than one part of a release
         dataset = load_sequences(path, label_from="taxonomy", duplicate_ids="drop", **options)
     dataset = filter_lengths(dataset, MIN_LENGTH, task.max_length)
-    print(f"{key}:\n{format_classes(describe_classes(dataset))}", flush=True)
+    logger.info(f"{key}:\n{format_classes(describe_classes(dataset))}")
     return dataset
 
 

@@ -39,7 +39,7 @@ def read_groups(
         groups = _match_groups(dataset, pattern)
         source = f"the pattern {pattern!r}"
     else:
-        known = read_label_table(table)
+        known = read_label_table(str(table))
         groups = [known.get(name) for name in read_column(dataset, "id")]
         source = str(table)
     for row, group in enumerate(groups):
@@ -87,4 +87,4 @@ def _match_groups(dataset: Dataset, pattern: str) -> list[str | None]:
         )
     column = "description" if "description" in dataset.column_names else "id"
     found = (expression.search(text or "") for text in read_column(dataset, column))
-    return [match and match.group(1) for match in found]
+    return [None if match is None else match.group(1) for match in found]

@@ -207,7 +207,8 @@ def _make_lineage_labels(kind, label_from, label_names, taxonomy_dump) -> Lineag
 
 def read_label_table(path: str | os.PathLike) -> dict[str, str]:
     """Labels by id from lines of an id, a tab and a label; a first line `id`, `label` is a head."""
-    path, table = os.fspath(path), {}
+    path = os.fspath(path)
+    table: dict[str, str] = {}
     if not os.path.isfile(path):
         raise ValueError(f"The label table {path} does not exist.")
     with open_plain_or_gzip(path) as handle:

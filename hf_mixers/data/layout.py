@@ -39,7 +39,7 @@ class Layout:
         self.columns = list(columns)
         if self.id_column is None and "id" in columns:
             self.id_column = "id"
-        label_column = getattr(rules.labels, "column", None)
+        label_column: Any = getattr(rules.labels, "column", None)
         for name in filter(None, (self.sequence_column, self.id_column, label_column)):
             if name not in columns:
                 raise ValueError(f"{file} has no column {name!r}: it has {', '.join(columns)}.")

@@ -47,7 +47,7 @@ class SplitOptions:
         default=False, metadata={"help": "Accept the same sequence under different labels."}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         sources = [name for name in GROUP_SOURCES if getattr(self, name) is not None]
         if len(sources) > 1:
             raise ValueError(f"Groups come from one source, got {' and '.join(sources)}.")

@@ -20,14 +20,14 @@ logger = logging.get_logger(__name__)
 
 Kind = Literal["fasta", "fastq", "genbank", "csv", "parquet"]
 
-_ENDINGS = {
+_ENDINGS: dict[Kind, tuple[str, ...]] = {
     "fasta": (".fa", ".fasta", ".fna", ".ffn", ".frn", ".fas", ".faa", ".afa"),
     "fastq": (".fq", ".fastq"),
     "genbank": (".gb", ".gbk", ".gbff", ".genbank", ".seq"),
     "csv": (".csv", ".tsv"),
     "parquet": (".parquet",),
 }
-KINDS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
+KINDS: dict[str, Kind] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 TABLE_KINDS = ("csv", "parquet")
 # what pyfaidx, samtools and bgzip write beside a file
 _INDEX_ENDINGS = (".fai", ".gzi")
@@ -63,8 +63,8 @@ def find_files(source: str | os.PathLike | Sequence[str | os.PathLike]) -> tuple
             these. In a folder, tables are read only if it has no sequence files.
     """
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    files = sorted(set(chain.from_iterable(map(_expand, map(os.fspath, sources)))))
-    kinds = sorted({find_kind(file) for file in files})
+    files = sorted(set(chain.from_iterable(_expand(os.fspath(one)) for one in sources)))
+    kinds: Any = sorted({find_kind(file) for file in files})
     if not kinds:
         raise ValueError("No files were given: a file, a folder or a glob pattern is accepted.")
     if len(kinds) > 1:
@@ -183,7 +183,7 @@ def _name_record(row: dict[str, Any], kind: Kind) -> str:
     return row["id"]
 
 
-def open_plain_or_gzip(file: str):
+def open_plain_or_gzip(file: str) -> Any:
     """The bytes of a file, unpacked if it is packed."""
     with open(file, "rb") as handle:
         packed = handle.read(2) == b"\x1f\x8b"

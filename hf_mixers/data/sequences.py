@@ -139,7 +139,8 @@ def _generate_rows(
     seen: set[str] = set()
     streams = open_streams(files, layout.kind, layout.text_columns)
     for file, stream in zip(files, streams, strict=True):
-        counts, first = Counter(), {}
+        counts: Counter = Counter()
+        first: dict = {}
         number = 0
         for number, raw in enumerate(read_rows(file, layout.kind, stream), 1):
             if number == 1:

@@ -26,7 +26,7 @@ def estimate(
     draws = [statistics(weights) for weights in _draw_weights(count, num_bootstrap, seed)]
     report = {}
     for name, value in values.items():
-        interval = [None, None]
+        interval: list[float | None] = [None, None]
         if draws and not np.isnan(value[0]):
             drawn = np.concatenate([part[name] for part in draws])
             drawn = drawn[~np.isnan(drawn)]

@@ -1,6 +1,7 @@
 """Reports of a run: scores overall and by length, as a dict that is ready for JSON."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -192,7 +193,7 @@ def _report(statistics_of, count, lengths, num_bootstrap, confidence, seed) -> d
         draws = 0 if number and len(rows) < MIN_ROWS_OF_INTERVAL else num_bootstrap
         return estimate(statistics_of(rows), len(rows), draws, confidence, [seed, number])
 
-    report = {"overall": estimate_rows(np.arange(count), 0), "by_length": []}
+    report: dict[str, Any] = {"overall": estimate_rows(np.arange(count), 0), "by_length": []}
     if lengths is not None:
         for number, part in enumerate(length_bins(check_lengths(lengths, count)), start=1):
             place = {

@@ -44,6 +44,12 @@ OVERRIDDEN = {
     "transformers.PreTrainedModel._no_split_modules": "blocks that device_map and FSDP keep whole",
     "transformers.PreTrainedModel._supports_sdpa": "lets users choose attn_implementation='sdpa'",
     "transformers.PreTrainedModel._can_compile_fullgraph": "says that torch.compile sees one graph",
+    "transformers.GenerationMixin._supports_default_dynamic_cache": (
+        "a Combiner keeps summaries of spans, which the default cache does not hold"
+    ),
+    "transformers.PreTrainedModel._supports_attention_backend": (
+        "pair models of peers take the attention of their towers"
+    ),
     "transformers.PreTrainedModel._supports_context_parallel": (
         "True by inheritance; transformers' context parallelism assumes causal full attention"
     ),
@@ -78,7 +84,8 @@ def attention_name(config: PreTrainedConfig) -> str | None:
 
 def run_checkpointed(module: nn.Module, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call `function` as the gradient checkpointing that was enabled for `module` does."""
-    return module._gradient_checkpointing_func(function, *arguments)
+    checkpoint: Any = module._gradient_checkpointing_func
+    return checkpoint(function, *arguments)
 
 
 def encode_by_backend(tokenizer: TokenizersBackend, text: Any, **options: Any) -> BatchEncoding:
@@ -90,4 +97,5 @@ def warn_of_length(
     tokenizer: TokenizersBackend, num_tokens: int, max_length: int | None, verbose: bool
 ) -> None:
     """The warning of transformers about a text longer than `model_max_length`, once."""
-    tokenizer._eventual_warn_about_too_long_sequence(range(num_tokens), max_length, verbose)
+    ids: Any = range(num_tokens)  # only their number is looked at
+    tokenizer._eventual_warn_about_too_long_sequence(ids, max_length, verbose)

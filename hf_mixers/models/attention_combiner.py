@@ -19,6 +19,7 @@ from .ops_logsparse import logsparse_attention
 from .ops_rowmajor import row_attention, rowmajor_attention
 from .ops_spans import Projected
 from .packing import Pack
+from .starts import start_as_branch_end
 
 
 class ClusterCentroids(nn.Module):
@@ -66,7 +67,8 @@ class CombinerAttention(nn.Module):
         self.q_proj = nn.Linear(width, width, bias=config.attention_bias)
         self.k_proj = nn.Linear(width, width, bias=config.attention_bias)
         self.v_proj = nn.Linear(width, width, bias=config.attention_bias)
-        self.o_proj = nn.Linear(width, width, bias=config.attention_bias)
+        o_proj = nn.Linear(width, width, bias=config.attention_bias)
+        self.o_proj = start_as_branch_end(o_proj, config)
         is_rowmajor = config.pattern == "axial_rowmajor"
         pools = config.use_summaries and not is_rowmajor
         self.has_deepset = pools and config.span_pool == "deepset"

@@ -177,8 +177,8 @@ class KernelHeads(nn.Module):
     ) -> Tensor:
         # sums over all keys lose too many digits in low precision
         with torch.autocast(query.device.type, enabled=False):
-            precise = (at_least_float32(part) for part in (query, key, value))
-            out = self.mix(*precise, keys, group).to(query.dtype)
+            precise = [at_least_float32(part) for part in (query, key, value)]
+            out = self.mix(precise[0], precise[1], precise[2], keys, group).to(query.dtype)
         return self.dropout(out).transpose(1, 2)
 
 
@@ -192,6 +192,8 @@ class LinearHeads(KernelHeads):
 
 class PerformerHeads(KernelHeads):
     """Linear attention with random features, whose directions are kept with the weights."""
+
+    directions: Tensor
 
     def __init__(self, config: MrsFormerConfig, layer: int):
         super().__init__(config)

@@ -1,6 +1,7 @@
 """Multi-head attention whose heads work at scales of their own."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from .configuration_mrsformer import MrsFormerConfig
 from .ops_multiresolution import Scale, at_scale, pool, repeat
 from .packing import Pack
 from .stack import is_plain
+from .starts import start_as_branch_end
 
 
 class Levels:
@@ -49,7 +51,7 @@ class HeadGroups(nn.Module):
 
     def join_heads(self, parts: Sequence[Tensor]) -> Tensor:
         """Channels of each group -> all, in the order of the heads."""
-        rows = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+        rows = torch.cat(list(parts), -1) if len(parts) > 1 else parts[0]
         return rows if self.places is None else self._reorder(rows, -1, self.places)
 
     def _reorder(self, rows: Tensor, dim: int, order: Sequence[int]) -> Tensor:
@@ -58,7 +60,7 @@ class HeadGroups(nn.Module):
         head_dim = dim if dim >= 0 else dim - 1
         return heads.index_select(head_dim, index).flatten(head_dim, head_dim + 1)
 
-    def project(self, linear: nn.Module, levels: Levels, scales: Sequence[Scale]) -> list[Tensor]:
+    def project(self, linear: Any, levels: Levels, scales: Sequence[Scale]) -> list[Tensor]:
         """Pooled projections of each group at its scale, `(C, h * d)`.
 
         Pooling and projecting commute. Where nothing watches or changes the linear layer, pooling
@@ -109,7 +111,7 @@ class MultiresolutionAttention(HeadGroups):
         self.q_proj = nn.Linear(width, width)
         self.k_proj = nn.Linear(width, width)
         self.v_proj = nn.Linear(width, width)
-        self.o_proj = nn.Linear(width, width)
+        self.o_proj = start_as_branch_end(nn.Linear(width, width), config)
         if not config.has_shared_heads:
             self.heads = make_heads(config, layer)
 
@@ -205,7 +207,7 @@ class LunaAttention(HeadGroups):
         if not config.luna_tied_values:
             self.pack_v_proj = nn.Linear(width, width)
             self.v_proj = nn.Linear(width, width)
-        self.o_proj = nn.Linear(width, width)
+        self.o_proj = start_as_branch_end(nn.Linear(width, width), config)
         self.heads = SoftmaxHeads(config)
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:

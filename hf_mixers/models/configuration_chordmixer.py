@@ -4,7 +4,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_mixer import NO_SPECIAL_TOKENS, MixerConfig, bit_length
+from .configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM, MixerConfig, bit_length
 
 # the released models: outputs, longest sequence, whether lengths vary, track size, width and
 # dropout of the MLPs, norms before and after, input
@@ -33,6 +33,7 @@ def _released_settings(task: str) -> dict:
     ]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "num_labels": num_labels,
         "problem_type": "regression" if num_labels == 1 else "single_label_classification",
         "max_position_embeddings": longest,
@@ -125,7 +126,7 @@ class ChordMixerConfig(MixerConfig):
     decoder_hidden_dropout_prob: float | int = 0.0
     decoder_rotate_dropout_prob: float | int = 0.0
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         needed = max(1, bit_length(self.max_position_embeddings))
         if self.num_hidden_layers is None:
             self.num_hidden_layers = needed
@@ -140,7 +141,7 @@ class ChordMixerConfig(MixerConfig):
         return self.num_tracks * self.track_size
 
     @hidden_size.setter
-    def hidden_size(self, value: int):
+    def hidden_size(self, value: int) -> None:
         if value != self.hidden_size:
             raise ValueError(
                 f"hidden_size is num_tracks * track_size = {self.num_tracks} * {self.track_size} = "
@@ -155,7 +156,7 @@ class ChordMixerConfig(MixerConfig):
         """Block k is for sequences longer than 2^k, so that N tokens pass ceil(log2 N) blocks."""
         return 1 << index if self.adaptive_depth else 0
 
-    def validate_chord(self):
+    def validate_chord(self) -> None:
         """Part of `validate`: widths and groups that do not fit together."""
         for name in ("track_size", "num_tracks", "decoder_track_size", "decoder_intermediate_size"):
             if getattr(self, name) < 1:
@@ -170,7 +171,7 @@ class ChordMixerConfig(MixerConfig):
                 "width."
             )
 
-    def validate_reversible(self):
+    def validate_reversible(self) -> None:
         """Part of `validate`: what cannot be undone."""
         if not self.reversible:
             return

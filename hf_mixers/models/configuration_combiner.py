@@ -51,6 +51,7 @@ class CombinerConfig(MixerConfig):
         attention_bias: Projections to queries, keys, values and output have a bias.
         hidden_act: Of the MLPs.
         norm_eps: Added to the variance in layer norms.
+        final_norm: Default `"none"`: the last block ends in a norm of its own.
         attention_probs_dropout_prob: Dropout of attention, inside of spans too.
         hidden_dropout_prob: Dropout inside MLPs and of the outputs of attention and MLP.
         position_embedding_type: `"sinusoidal"` adds fixed waves, for any length.
@@ -84,6 +85,7 @@ class CombinerConfig(MixerConfig):
     attention_bias: bool = True
     hidden_act: Literal["gelu", "gelu_new", "relu"] = "gelu"
     norm_eps: float = 1e-6
+    final_norm: Literal["none", "layer"] = "none"
     attention_probs_dropout_prob: float | int = 0.0
     position_embedding_type: Literal["none", "absolute", "sinusoidal"] = "sinusoidal"
     type_vocab_size: int = 0
@@ -111,7 +113,12 @@ class CombinerConfig(MixerConfig):
         """Whether a step of generation costs less than the whole sequence again."""
         return self.causal and self.pattern in ("fixed", "logsparse", "axial_rowmajor")
 
-    def validate_pattern(self):
+    def validate_ngrams(self) -> None:
+        """Part of `validate`: words around a token hold later tokens."""
+        if self.causal and self.ngram_size is not None:
+            raise ValueError("ngram_size lets a token see those after it: causal must be False.")
+
+    def validate_pattern(self) -> None:
         """Part of `validate`: sizes, and settings that a pattern does not have."""
         for name in ("num_attention_heads", "segment_length", "num_clusters"):
             if getattr(self, name) < 1:
@@ -140,7 +147,7 @@ class CombinerConfig(MixerConfig):
                 "summaries."
             )
 
-    def validate_causal(self):
+    def validate_causal(self) -> None:
         """Part of `validate`: what a causal model cannot have."""
         if not self.causal:
             return
@@ -148,6 +155,10 @@ class CombinerConfig(MixerConfig):
             raise ValueError(
                 "exclude_own_span=False is for causal=False: a summary of the own span would show "
                 "a token what comes after it."
+            )
+        if self.ngram_size is not None:
+            raise ValueError(
+                "ngram_size is for causal=False: the word around a token shows what comes after it."
             )
         if self.pooling in ("cls", "first"):
             raise ValueError(

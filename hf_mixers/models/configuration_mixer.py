@@ -3,23 +3,32 @@
 import difflib
 from dataclasses import fields
 from math import inf
-from typing import Literal
+from typing import Any, ClassVar, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.utils import logging
+
+from .dna import FIRST_NUCLEOTIDE_ID
 
 logger = logging.get_logger(__name__)
 
 PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 
 # settings for a vocabulary that has no special tokens, as those of the papers
-NO_SPECIAL_TOKENS = {
+NO_SPECIAL_TOKENS: dict[str, Any] = {
     "pad_token_id": None,
     "cls_token_id": None,
     "sep_token_id": None,
     "mask_token_id": None,
 }
+
+# most different words of a k-mer profile
+MAX_WORDS = 1 << 16
+
+# how the papers' models start and end; new models have a norm before the head and start near a
+# uniform guess
+PUBLISHED_FORM = {"final_norm": "none", "weight_init": "published"}
 
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {
@@ -53,13 +62,39 @@ class MixerConfig(PreTrainedConfig):
         max_position_embeddings: Length in tokens that the model is built for.
         input_features: Width of continuous input (`input_values`); `None`: the model reads token
             ids.
+        ngram_size: Add to the embedding of every token a learned vector of the word of this many
+            letters around it, in which all but `letter_token_ids` count as one further letter;
+            `None`: tokens are embedded one by one.
+        letter_token_ids: Token ids of the letters of words (`ngram_size`, `kmer_size`). Default A,
+            C, G and T of `DnaTokenizer`.
         position_embedding_type: `"absolute"` adds a learned vector per position of a sequence.
         pooling: How token outputs become one vector per sequence; `"cls"` lets the model put a
-            learned token in front of every sequence and read that one; `"flat"` lays all tokens
-            side by side, so that every sequence must have `max_position_embeddings` of them.
+            learned token in front of every sequence and read that one; `"attention"` is a weighted
+            mean whose weights are a softmax over the tokens of a learned score, which starts as
+            the mean; `"flat"` lays all tokens side by side, so that every sequence must have
+            `max_position_embeddings` of them.
+        pooling_size: Width of a linear layer with a GELU that every token passes before pooling,
+            and so of the pooled vector; `None`: tokens are pooled as they are.
+        pooled_norm: `"running"` centres and scales each channel of the pooled vectors by running
+            mean and variance, so that heads see what tells sequences apart; `"none"`: as they are.
+        final_norm: `"layer"` normalises the channels of every token after the last block (and
+            after the decoder of the masked-language-model head, if there is one); `"none"`: the
+            papers' form, and that of checkpoints saved without this field.
+        weight_init: How new weights start. `"scaled"`: linear layers that end a residual branch
+            are scaled by 1/sqrt(2 num_hidden_layers), and output layers start with a standard
+            deviation of at most 0.02, so that the first loss is about that of a uniform guess;
+            `"published"`: as in the papers' code.
+        token_dropout: Share of the tokens that are hidden behind `mask_token_id` in training; k-mer
+            profiles are counted before.
         embedding_dropout: Dropout after the embedding.
         hidden_dropout_prob: Dropout inside the blocks.
         classifier_dropout: Dropout before the last layer of the classification heads.
+        kmer_size: The pooled vector of a sequence gets a second part, made of a profile of its
+            words of this many letters; classification heads of sequences also read the profile
+            itself, by a linear layer that starts at zero. `None`: no profile.
+        kmer_hidden_size: Width of that part: GELU units at the end of a small network that reads
+            the profile.
+        kmer_dropout: Dropout in that network.
         class_weights: Weight of each class in the loss (single label) or of its positives
             (multi-label), all above 0.
         num_tasks: Sequence pairs only: the head has `num_labels` outputs per task and `task_ids`
@@ -71,18 +106,28 @@ class MixerConfig(PreTrainedConfig):
     """
 
     # a family's published settings by name of the task; `preset` makes configurations of them
-    presets = {}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
     base_model_fsdp_plan = {"embed_tokens": "free_full_weight", "layers.*": "free_full_weight"}
 
     vocab_size: int = 20
     intermediate_size: int = 128
     max_position_embeddings: int = 4096
     input_features: int | None = None
+    ngram_size: int | None = None
+    letter_token_ids: list[int] | None = None
     position_embedding_type: Literal["none", "absolute"] = "none"
-    pooling: Literal["mean", "max", "first", "cls", "flat"] = "mean"
+    pooling: Literal["mean", "max", "first", "cls", "attention", "flat"] = "mean"
+    pooling_size: int | None = None
+    pooled_norm: Literal["none", "running"] = "none"
+    final_norm: Literal["none", "layer"] = "layer"
+    weight_init: Literal["published", "scaled"] = "scaled"
+    token_dropout: float | int = 0.0
     embedding_dropout: float | int = 0.0
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.0
+    kmer_size: int | None = None
+    kmer_hidden_size: int = 128
+    kmer_dropout: float | int = 0.3
     class_weights: list[float | int] | None = None
     num_tasks: int | None = None
     initializer_range: float | int | None = None
@@ -95,7 +140,7 @@ class MixerConfig(PreTrainedConfig):
     mask_token_id: int | None = 4
     tie_word_embeddings: bool = False
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         self._warn_of_unknown(kwargs)
         if type(self).__module__.startswith("hf_mixers."):
             # names code that lies beside a checkpoint; the package's own is used, and a copy saved
@@ -103,10 +148,19 @@ class MixerConfig(PreTrainedConfig):
             kwargs.pop("auto_map", None)
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
+        if self.reads_words and self.letter_token_ids is None:
+            self.letter_token_ids = list(range(FIRST_NUCLEOTIDE_ID, FIRST_NUCLEOTIDE_ID + 4))
         super().__post_init__(**kwargs)
 
     @classmethod
-    def preset(cls, name: str, **changes):
+    def from_dict(cls, config_dict: dict, **kwargs: Any):
+        """Also reads checkpoints that were saved before models had a final norm."""
+        if "transformers_version" in config_dict:
+            config_dict = {**PUBLISHED_FORM, **config_dict}
+        return super().from_dict(config_dict, **kwargs)
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
         """The published configuration called `name`, with changes to it.
 
         >>> from hf_mixers import ParamixerConfig
@@ -124,10 +178,26 @@ class MixerConfig(PreTrainedConfig):
         return cls(**settings)
 
     @property
+    def reads_words(self) -> bool:
+        """Whether any part of the model reads words of several letters."""
+        return self.ngram_size is not None or self.kmer_size is not None
+
+    @property
+    def num_kmers(self) -> int:
+        """Words of a k-mer profile."""
+        return len(self.letter_token_ids) ** self.kmer_size
+
+    @property
+    def num_ngrams(self) -> int:
+        """Words of `ngram_size` letters, the further letter among them."""
+        return (len(self.letter_token_ids) + 1) ** self.ngram_size
+
+    @property
     def pooled_size(self) -> int:
         """Width of the vector that pooling makes of a sequence."""
         length = self.max_position_embeddings if self.pooling == "flat" else 1
-        return length * self.hidden_size
+        kmers = 0 if self.kmer_size is None else self.kmer_hidden_size
+        return length * (self.pooling_size or self.hidden_size) + kmers
 
     @property
     def length_limit(self) -> int | None:
@@ -208,7 +278,7 @@ class MixerConfig(PreTrainedConfig):
             hint = f"; did you mean `{close[0]}`?" if close else "."
             logger.warning(f"{type(self).__name__} has no field `{name}`{hint}")
 
-    def validate_sizes(self):
+    def validate_sizes(self) -> None:
         """Part of `validate`: whole numbers that must be positive, rates that must be in [0, 1)."""
         for name in (
             "vocab_size",
@@ -218,6 +288,10 @@ class MixerConfig(PreTrainedConfig):
             "max_position_embeddings",
             "input_features",
             "num_tasks",
+            "pooling_size",
+            "ngram_size",
+            "kmer_size",
+            "kmer_hidden_size",
             "checkpoint_segment_size",
         ):
             value = getattr(self, name)
@@ -229,7 +303,29 @@ class MixerConfig(PreTrainedConfig):
             if is_rate and value is not None and not 0 <= value < 1:
                 raise ValueError(f"{field.name} must lie in [0, 1), got {value}.")
 
-    def validate_heads(self):
+    def validate_words(self) -> None:
+        """Part of `validate`: words that cannot be counted."""
+        if not self.reads_words:
+            return
+        if self.main_input != "input_ids":
+            name = "kmer_size" if self.ngram_size is None else "ngram_size"
+            raise ValueError(f"{name} needs token input, but the model reads {self.main_input}.")
+        ids = self.letter_token_ids
+        is_set = len(ids) >= 2 and len(set(ids)) == len(ids)
+        if not is_set or not 0 <= min(ids) <= max(ids) < self.vocab_size:
+            raise ValueError(
+                f"letter_token_ids must be two or more different ids below vocab_size="
+                f"{self.vocab_size}, got {ids}."
+            )
+        sizes = {"kmer_size": len(ids), "ngram_size": len(ids) + 1}
+        for name, letters in sizes.items():
+            if letters ** (getattr(self, name) or 0) > MAX_WORDS:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} makes more than the {MAX_WORDS} words of"
+                    f" {letters} letters that are accepted."
+                )
+
+    def validate_heads(self) -> None:
         """Part of `validate`: settings of the heads that contradict each other."""
         if self.problem_type not in (None, *PROBLEMS):
             raise ValueError(
@@ -243,6 +339,8 @@ class MixerConfig(PreTrainedConfig):
                 "num_tasks with one label needs problem_type: 'multi_label_classification' for yes "
                 "or no, 'regression' for a number."
             )
+        if self.token_dropout and (self.mask_token_id is None or self.main_input != "input_ids"):
+            raise ValueError("token_dropout needs token input and a mask_token_id to hide them by.")
         is_out = self.pad_token_id is not None and self.pad_token_id >= self.vocab_size
         if is_out and self.main_input == "input_ids":
             raise ValueError(

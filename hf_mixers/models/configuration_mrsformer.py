@@ -45,6 +45,7 @@ class MrsFormerConfig(MixerConfig):
         norm_position: Norms before attention and MLP and at the end (`"pre"`), or after each sum.
         norm_type: Norms over the channels of a token, or over all tokens of a batch.
         norm_eps: Added to the variance.
+        final_norm: Default `"none"`: the last block ends in a norm of its own.
         skip_first_norm: No norm before the first attention, as in FT-Transformer.
         hidden_act: Of the MLPs; `"reglu"` multiplies by the ReLU of a second linear layer.
         attention_probs_dropout_prob: Dropout of attention; of its output where there are no
@@ -98,6 +99,7 @@ class MrsFormerConfig(MixerConfig):
     norm_position: Literal["pre", "post"] = "pre"
     norm_type: Literal["layer", "batch"] = "layer"
     norm_eps: float = 1e-5
+    final_norm: Literal["none", "layer"] = "none"
     skip_first_norm: bool = False
     hidden_act: Literal["gelu", "reglu"] = "gelu"
     attention_probs_dropout_prob: float | int = 0.0
@@ -120,7 +122,7 @@ class MrsFormerConfig(MixerConfig):
     num_numeric_features: int | None = None
     category_sizes: list[int] | None = None
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         if self.num_attention_heads is None:
             self.num_attention_heads = len(self.head_scales or _SCALES[8])
         if self.head_scales is None and self.num_attention_heads in _SCALES:
@@ -224,7 +226,7 @@ class MrsFormerConfig(MixerConfig):
             return (self.image_size // max(1, self.patch_size)) ** 2
         return self.num_columns or 4096
 
-    def validate_scales(self):
+    def validate_scales(self) -> None:
         """Part of `validate`: one scale per head, and heads that divide the width."""
         heads = self.num_attention_heads
         if heads < 1 or self.hidden_size % heads:
@@ -252,7 +254,7 @@ class MrsFormerConfig(MixerConfig):
                 f"token, Luna's memory), got {self.num_prefix_tokens}."
             )
 
-    def validate_attention(self):
+    def validate_attention(self) -> None:
         """Part of `validate`: settings that an attention type does not have."""
         for name in (
             "linformer_size",
@@ -283,7 +285,7 @@ class MrsFormerConfig(MixerConfig):
         if self.norm_position == "post" and self.skip_first_norm:
             raise ValueError("skip_first_norm needs norm_position='pre': there is none to skip.")
 
-    def validate_inputs(self):
+    def validate_inputs(self) -> None:
         """Part of `validate`: one kind of input, images that patches divide, columns."""
         kinds = {
             "input_features": self.input_features is not None,

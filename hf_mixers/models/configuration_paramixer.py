@@ -1,10 +1,10 @@
 """The configuration of Paramixer."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_mixer import NO_SPECIAL_TOKENS, MixerConfig, bit_length
+from .configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM, MixerConfig, bit_length
 
 # table 1 of the supplement: outputs, longest sequence, protocol, width, width of the MLPs,
 # positions, pooling
@@ -21,7 +21,7 @@ _PUBLISHED = {
     "genome_with_n": (2, 16384, "chord", 32, 128, "absolute", "flat"),
 }
 # what tasks read, and what is special about them; flat models are padded by an ordinary token
-_SPECIAL = {
+_SPECIAL: dict[str, dict[str, Any]] = {
     "adding": {"input_features": 2},
     # the authors' code asks for this residual from 16,384 tokens on
     "temporal_order": {"vocab_size": 6, "residual_mode": "initial"},
@@ -41,6 +41,7 @@ def _published_settings(task: str) -> dict:
     num_labels, longest, protocol, width, hidden, positions, pooling = _PUBLISHED[task]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "num_labels": num_labels,
         "problem_type": "regression" if num_labels == 1 else "single_label_classification",
         "max_position_embeddings": longest,
@@ -100,14 +101,14 @@ class ParamixerConfig(MixerConfig):
     links_see_position: bool = True
     value_dropout: float | int | None = None
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs) -> None:
         if self.num_factors is None:
             self.num_factors = max(1, bit_length(self.max_position_embeddings))
         if self.num_links is None:
             self.num_links = self.num_factors + 1 if self.link_protocol == "chord" else 9
         super().__post_init__(**kwargs)
 
-    def validate_links(self):
+    def validate_links(self) -> None:
         """Part of `validate`: links that a protocol does not have, positions that nobody sees."""
         if self.num_factors < 1:
             raise ValueError(f"num_factors must be at least 1, got {self.num_factors}.")

@@ -5,6 +5,8 @@ possible bases. `NUCLEOTIDES` lists them in the order of their token ids, from
 `FIRST_NUCLEOTIDE_ID` on.
 """
 
+from typing import overload
+
 import numpy as np
 import torch
 
@@ -35,6 +37,16 @@ def find_other_letter(text: str, letters: str) -> int:
     known = (letters.upper() + letters.lower()).encode()
     others = text.encode(errors="surrogatepass").translate(None, known)
     return text.index(others.decode(errors="surrogatepass")[0]) if others else -1
+
+
+@overload
+def reverse_complement(sequence: str) -> str: ...
+@overload
+def reverse_complement(sequence: list[str]) -> list[str]: ...
+@overload
+def reverse_complement(sequence: np.ndarray) -> np.ndarray: ...
+@overload
+def reverse_complement(sequence: torch.Tensor) -> torch.Tensor: ...
 
 
 def reverse_complement(

@@ -8,6 +8,7 @@ Every forward spells out its arguments, because the Trainer reads from them whic
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +23,9 @@ from transformers.utils import can_return_tuple
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_ids, check_tensor
 from .losses import IGNORED, sequence_loss, token_loss
-from .modeling_mixer import MixerModel, MixerPreTrainedModel
+from .modeling_mixer import Encoded, MixerModel, MixerPreTrainedModel
 from .packing import Pack
+from .starts import start_as_output
 
 
 class MixerHead(MixerPreTrainedModel):
@@ -63,7 +65,7 @@ class MaskedLMHead(MixerHead):
 
     def add_head(self, config: MixerConfig) -> None:
         self.decoder, width = self.make_decoder(config)
-        self.lm_head = nn.Linear(width, config.vocab_size)
+        self.lm_head = start_as_output(nn.Linear(width, config.vocab_size), config)
 
     def make_decoder(self, config: MixerConfig) -> tuple[nn.Module | None, int]:
         """What stands between trunk and `lm_head`, called with `(hidden, pack)`; and its width."""
@@ -72,7 +74,7 @@ class MaskedLMHead(MixerHead):
     def get_output_embeddings(self) -> nn.Linear:
         return self.lm_head
 
-    def set_output_embeddings(self, new_embeddings: nn.Linear):
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         self.lm_head = new_embeddings
 
     @can_return_tuple
@@ -87,12 +89,30 @@ class MaskedLMHead(MixerHead):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> MaskedLMOutput:
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
         encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
+        loss, logits, sparse = self.guess(encoded, labels, num_items_in_batch)
+        return MaskedLMOutput(
+            loss=loss,
+            logits=logits if sparse else encoded.unpack(logits)[0],
+            hidden_states=encoded.hidden_states_of(),
+            attentions=encoded.attentions_of(),
+        )
+
+    def guess(
+        self,
+        encoded: Encoded,
+        labels: Tensor | None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> tuple[Tensor | None, Tensor, bool]:
+        """Loss, logits in pack order, and whether these are of labelled positions only.
+
+        Takes what the trunk gave, and labels in the layout of its input.
+        """
         hidden, pack = encoded.hidden, encoded.pack
         if self.decoder is not None:
             hidden = self.decoder(hidden, pack)
@@ -106,12 +126,7 @@ class MaskedLMHead(MixerHead):
         loss = None
         if labels is not None:
             loss = self.loss_function(logits, labels, num_items_in_batch=num_items_in_batch)
-        return MaskedLMOutput(
-            loss=loss,
-            logits=logits if sparse else encoded.unpack(logits)[0],
-            hidden_states=encoded.hidden_states_of(),
-            attentions=encoded.attentions_of(),
-        )
+        return loss, logits, sparse
 
 
 class ClassifierHead(MixerHead):
@@ -120,7 +135,8 @@ class ClassifierHead(MixerHead):
     def add_head(self, config: MixerConfig) -> None:
         config.check_class_weights()
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(self.read_size(config), config.num_labels)
+        classifier = nn.Linear(self.read_size(config), config.num_labels)
+        self.classifier = start_as_output(classifier, config)
 
     def read_size(self, config: MixerConfig) -> int:
         """Width of what is classified."""
@@ -147,7 +163,7 @@ class TokenClassificationHead(ClassifierHead):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> TokenClassifierOutput:
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
@@ -176,6 +192,13 @@ class SequenceClassificationHead(ClassifierHead):
 
     loss_function = staticmethod(sequence_loss)
 
+    def add_head(self, config: MixerConfig) -> None:
+        super().add_head(config)
+        self.kmer_classifier = None
+        if config.kmer_size is not None:
+            self.kmer_classifier = nn.Linear(config.num_kmers, config.num_labels, bias=False)
+            self.kmer_classifier.start_deviation = 0.0
+
     def read_size(self, config: MixerConfig) -> int:
         return config.pooled_size
 
@@ -191,13 +214,16 @@ class SequenceClassificationHead(ClassifierHead):
         max_length_q: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequenceClassifierOutput:
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
         encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
         logits = self.classifier(self.dropout(encoded.pool()))
+        if self.kmer_classifier is not None:
+            profile = encoded.profile().to(self.kmer_classifier.weight.dtype)
+            logits = logits + encoded.pack.restore(self.kmer_classifier(profile))
         return SequenceClassifierOutput(
             loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
             logits=logits,
@@ -235,7 +261,7 @@ class SequencePairClassificationHead(MixerHead):
         self.dense = nn.Linear(4 * config.pooled_size, config.hidden_size)
         self.activation = nn.GELU()
         outputs = config.num_labels * (config.num_tasks or 1)
-        self.classifier = nn.Linear(config.hidden_size, outputs)
+        self.classifier = start_as_output(nn.Linear(config.hidden_size, outputs), config)
 
     @can_return_tuple
     def forward(
@@ -256,7 +282,7 @@ class SequencePairClassificationHead(MixerHead):
         max_length_q_2: int | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequencePairClassifierOutput:
         first = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q

@@ -11,6 +11,7 @@ from .heads import MixerHead, pack_labels
 from .inputs import SequenceBatch
 from .losses import IGNORED, token_loss
 from .packing import Pack
+from .starts import start_as_output
 
 logger = logging.get_logger(__name__)
 
@@ -37,7 +38,7 @@ class CausalLMHead(MixerHead, GenerationMixin):
         super().__init__(config)
 
     def add_head(self, config: MixerConfig) -> None:
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.lm_head = start_as_output(nn.Linear(config.hidden_size, config.vocab_size), config)
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.lm_head

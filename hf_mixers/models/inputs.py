@@ -68,7 +68,7 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
     for part in (name, f"attention_mask{suffix}", f"cu_seq_lens_q{suffix}"):
         check_tensor(part, getattr(batch, part.removesuffix("_2")))
     _check_content(name.removesuffix("_2"), name, content, config)
-    shape = tuple(content.shape[:2])
+    shape = (content.shape[0], content.shape[1])
     mask, boundaries = batch.attention_mask, batch.cu_seq_lens_q
     if mask is not None and boundaries is not None:
         raise ValueError(

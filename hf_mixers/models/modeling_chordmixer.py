@@ -9,6 +9,8 @@ Ours differs: any mix of lengths in a batch, masks, and the paper's order of rot
 default. From the pack it needs lengths and positions, and its order (longest first) for the depth.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +30,7 @@ from .ops_chord_fused import BranchSettings, ChordBranch, add_branch, product_dt
 from .packing import Pack
 from .stack import MixerStack, is_plain
 from .stack_reversible import ReversibleStack
+from .starts import start_as_branch_end
 
 
 class ChordMixerBlock(nn.Module):
@@ -48,6 +51,7 @@ class ChordMixerBlock(nn.Module):
         self.norm_before = make_norm(config.pre_norm, width, groups, config.norm_eps)
         self.rotate_dropout = nn.Dropout(rotate_dropout_prob)
         self.mix = TokenMLP(width, intermediate_size, width, hidden_dropout_prob)
+        start_as_branch_end(self.mix.fc2, config)
         self.norm_after = make_norm(config.post_norm, width, groups, config.norm_eps)
         self.fused = config.fused
         self.offsets = chord_offsets(config.num_tracks, config.rotation == "alternating")
@@ -95,7 +99,8 @@ class ChordMixerBlock(nn.Module):
 
     def fused_weights(self) -> tuple[Tensor | None, ...]:
         """Weights of the branch in the order of `ChordBranch`."""
-        fc1, fc2, norm = self.mix.fc1, self.mix.fc2, self.norm_before
+        fc1, fc2 = self.mix.fc1, self.mix.fc2
+        norm: Any = self.norm_before
         of_norm = (norm.weight, norm.bias) if self.norm_is_fused else (None, None)
         return fc1.weight, fc1.bias, fc2.weight, fc2.bias, *of_norm
 
@@ -140,9 +145,12 @@ class ChordMixerDecoder(nn.Module):
                 for _ in range(config.num_hidden_layers)
             ),
         )
+        is_normal = config.final_norm == "layer"
+        self.final_norm = TokenLayerNorm(config.decoder_hidden_size) if is_normal else None
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
-        return self.layers.run(self.project(hidden), pack)
+        hidden = self.layers.run(self.project(hidden), pack)
+        return hidden if self.final_norm is None else self.final_norm(hidden, pack)
 
 
 class ChordMixerPreTrainedModel(MixerPreTrainedModel):

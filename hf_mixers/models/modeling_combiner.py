@@ -29,6 +29,7 @@ from .heads_causal import CausalLMHead
 from .inputs import SequenceBatch, check_batches, check_extras, check_ids
 from .modeling_mixer import Encoded, HiddenStates, MixerModel, MixerPreTrainedModel
 from .packing import Pack, make_pack
+from .starts import start_as_branch_end
 
 logger = logging.get_logger(__name__)
 
@@ -43,7 +44,8 @@ class CombinerMLP(nn.Module):
         self.fc1 = nn.Linear(config.hidden_size, config.intermediate_size)
         kind = config.hidden_act
         self.activation = nn.ReLU() if kind == "relu" else nn.GELU(approximate=ACTIVATIONS[kind])
-        self.fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
+        fc2 = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.fc2 = start_as_branch_end(fc2, config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -171,6 +173,7 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
         for layer, past_of_layer in zip(self.layers, cache.layers, strict=True):
             hidden = hidden if states is None else states.record(hidden)
             hidden = layer(hidden, pack, cache=past_of_layer)
+        hidden = hidden if self.final_norm is None else self.final_norm(hidden, pack)
         hidden = hidden if states is None else states.record(hidden)
         for past_of_layer in cache.layers:
             past_of_layer.seen += boundaries[0].shape[1]

@@ -13,9 +13,19 @@ from transformers.utils import can_return_tuple, logging
 
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras, count_sequences
-from .packing import Pack, make_pack, segment_first, segment_flat, segment_max, segment_mean
+from .norms import RunningStandardize, TokenLayerNorm
+from .packing import (
+    Pack,
+    make_pack,
+    segment_attention,
+    segment_first,
+    segment_flat,
+    segment_max,
+    segment_mean,
+)
 from .recording import HiddenStates, check_blocks, split_attentions, unpack_batches
 from .stack import MixerStack, is_plain
+from .words import KmerEncoder, kmer_profile, words_around
 
 logger = logging.get_logger(__name__)
 
@@ -42,6 +52,11 @@ class Encoded(NamedTuple):
 
     # of every batch, one entry per block
     attentions: list[tuple] | None = None
+    scores: Tensor | None = None  # (T, 1) of attention pooling
+    expand: nn.Module | None = None  # what rows pass before they are pooled
+    norm: nn.Module | None = None  # what pooled vectors pass
+    kmers: nn.Module | None = None  # makes the second part of pooled vectors
+    ids: Tensor | None = None  # (T,) token ids in pack order, of models that count k-mers
 
     def pool(self) -> Tensor:
         """One vector per sequence, in the caller's order and batch after batch.
@@ -49,13 +64,28 @@ class Encoded(NamedTuple):
         It is `(B, config.pooled_size)`.
         """
         pooling, length = self.config.pooling, self.config.max_position_embeddings
+        rows = self.cls if pooling == "cls" else self.hidden
+        rows = rows if self.expand is None else self.expand(rows)
         if pooling == "cls":
-            pooled = self.cls
+            pooled = rows
         elif pooling == "flat":
-            pooled = segment_flat(self.hidden, self.pack, length)
+            pooled = segment_flat(rows, self.pack, length)
+        elif pooling == "attention":
+            pooled = segment_attention(rows, self.scores, self.pack)
         else:
-            pooled = POOLERS[pooling](self.hidden, self.pack)
+            pooled = POOLERS[pooling](rows, self.pack)
+        if self.kmers is not None:
+            pooled = torch.cat([pooled, self.kmers(self.profile()).to(pooled.dtype)], dim=1)
+        pooled = pooled if self.norm is None else self.norm(pooled)
         return self.pack.restore(pooled).to(self.hidden.dtype)
+
+    def profile(self) -> Tensor:
+        """Square roots of the frequencies of k-mers `(B, words)`, in pack order."""
+        if self.ids is None:
+            raise ValueError("A model with config.kmer_size reads input_ids, got embeddings.")
+        if "kmer profile" not in self.pack.notes:
+            self.pack.notes["kmer profile"] = kmer_profile(self.ids, self.pack, self.config)
+        return self.pack.notes["kmer profile"]
 
     def unpack(self, rows: Tensor) -> list[Tensor]:
         """Pack rows `(T, ...)` -> one `(B, L, ...)` tensor per batch that went in."""
@@ -104,7 +134,14 @@ class MixerPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
         if isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
+            self._init_linear(module)
+
+    def _init_linear(self, layer: nn.Linear) -> None:
+        """Xavier-uniform, unless the layer ends a branch or a head, see `starts`."""
+        if (deviation := getattr(layer, "start_deviation", None)) is not None:
+            init.normal_(layer.weight, 0, deviation)
+        else:
+            init.xavier_uniform_(layer.weight, getattr(layer, "start_gain", 1.0))
 
 
 class MixerModel(MixerPreTrainedModel):
@@ -137,6 +174,8 @@ class MixerModel(MixerPreTrainedModel):
         super().__init__(config)
         width = config.hidden_size
         self.set_input_embeddings(self.make_embedding(config))
+        if config.ngram_size is not None:
+            self.embed_ngrams = nn.Embedding(config.num_ngrams, width)
         if config.position_embedding_type == "absolute":
             self.embed_positions = nn.Embedding(config.max_position_embeddings, width)
         self.add_prefix(config)
@@ -144,6 +183,17 @@ class MixerModel(MixerPreTrainedModel):
         self.layers = self.stack_class(config)(
             config, (self.make_layer(config, index) for index in range(config.num_hidden_layers))
         )
+        self.final_norm = TokenLayerNorm(width) if config.final_norm == "layer" else None
+        if config.pooling == "attention":
+            self.pool_scores = nn.Linear(width, 1, bias=False)
+            # all tokens alike at first
+            self.pool_scores.start_deviation = 0.0
+        self.pool_expand = None
+        if config.pooling_size is not None:
+            self.pool_expand = nn.Sequential(nn.Linear(width, config.pooling_size), nn.GELU())
+        self.kmers = None if config.kmer_size is None else KmerEncoder(config)
+        is_running = config.pooled_norm == "running"
+        self.pooled_norm = RunningStandardize(config.pooled_size) if is_running else None
         self.post_init()
 
     @staticmethod
@@ -277,6 +327,10 @@ class MixerModel(MixerPreTrainedModel):
         if output_attentions:
             mixed = replace(mixed, records={})
         hidden = self.layers.run(hidden, mixed, states, beside, may_overwrite=ours)
+        if self.final_norm is not None:
+            hidden = self.final_norm(hidden, mixed)
+            if states is not None:
+                hidden = states.record_again(hidden)
 
         tokens = hidden if token_rows is None else hidden.index_select(0, token_rows)
         if self.config.pooling == "cls":
@@ -286,21 +340,50 @@ class MixerModel(MixerPreTrainedModel):
         if output_attentions:
             counts = [count_sequences(batch) for batch in boundaries]
             attentions = split_attentions(self.read_attentions(mixed.records), pack, counts)
-        return Encoded(tokens, pack, cls, self.config, shapes, recorded, attentions)
+        scores = self.pool_scores(tokens) if self.config.pooling == "attention" else None
+        return Encoded(
+            tokens,
+            pack,
+            cls,
+            self.config,
+            shapes,
+            recorded,
+            attentions,
+            scores,
+            self.pool_expand,
+            self.pooled_norm,
+            self.kmers,
+            self._find_ids(batches, pack),
+        )
+
+    @staticmethod
+    def _gather(batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:
+        """The content of all batches as rows of the pack."""
+        rows = pack.gather(torch.cat([batch.given()[1].flatten(0, 1) for batch in batches]))
+        # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
+        return pack.blank(rows)
+
+    def _find_ids(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor | None:
+        """Token ids `(T,)` in pack order, where something is counted in them."""
+        is_wanted = self.kmers is not None and batches[0].input_ids is not None
+        return self._gather(batches, pack).long() if is_wanted else None
 
     def _embed(
         self, batches: tuple[SequenceBatch, ...], pack: Pack
     ) -> tuple[Tensor, Tensor | None]:
         """Embedded tokens and their learned positions, `(T, D)` each."""
         name, _ = batches[0].given()
-        rows = pack.gather(torch.cat([batch.given()[1].flatten(0, 1) for batch in batches]))
-        # padding may hold anything: what it holds must not even reach a gradient as 0 * NaN
-        rows = pack.blank(rows)
+        rows = self._gather(batches, pack)
         if name == "input_ids":
-            hidden = embed_rows(self.embed_tokens, rows.long(), pack)
+            rows = self._hide_tokens(rows.long())
+            hidden = embed_rows(self.embed_tokens, rows, pack)
+            if self.config.ngram_size is not None:
+                hidden = hidden + self.embed_ngrams(words_around(rows, pack, self.config))
         elif name == "input_values":
             rows = rows.to(self.embed_values.weight.dtype)
             hidden = embed_rows(self.embed_values, rows, pack)
+        elif self.config.ngram_size is not None:
+            raise ValueError("A model with config.ngram_size reads input_ids, got embeddings.")
         else:
             hidden = rows.to(self.dtype)
         if self.config.position_embedding_type == "none":
@@ -310,6 +393,17 @@ class MixerModel(MixerPreTrainedModel):
     def _embed_positions(self, positions: Tensor) -> Tensor:
         """Vectors `(T, D)` of positions."""
         return self.embed_positions(positions)
+
+    def _hide_tokens(self, ids: Tensor) -> Tensor:
+        """In training, some tokens behind the mask token; special ones stay."""
+        config = self.config
+        if not (self.training and config.token_dropout):
+            return ids
+        chosen = torch.rand(ids.shape, device=ids.device) < config.token_dropout
+        for special in (config.pad_token_id, config.cls_token_id, config.sep_token_id):
+            if special is not None:
+                chosen = chosen & (ids != special)
+        return torch.where(chosen, config.mask_token_id, ids)
 
     def _check_lengths(self, pack: Pack) -> None:
         limit = self.config.max_position_embeddings

@@ -10,6 +10,7 @@ mix of lengths is exact. From the pack it needs lengths and positions, and its o
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,7 @@ from .inputs import SequenceBatch, check_tensor
 from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import make_norm
 from .packing import Pack
+from .starts import start_as_branch_end
 
 
 class MrsFormerMLP(nn.Module):
@@ -48,7 +50,7 @@ class MrsFormerMLP(nn.Module):
         self.activation = nn.ReLU() if self.is_gated else nn.GELU()
         rate = config.intermediate_dropout_prob
         self.dropout = nn.Dropout(config.hidden_dropout_prob if rate is None else rate)
-        self.fc2 = nn.Linear(hidden, width)
+        self.fc2 = start_as_branch_end(nn.Linear(hidden, width), config)
 
     def forward(self, hidden: Tensor) -> Tensor:
         if self.is_gated:
@@ -116,11 +118,11 @@ class MrsFormerPreTrainedModel(MixerPreTrainedModel):
             return super().dummy_inputs
         inputs = {}
         if config.num_numeric_features:
-            shape = (2, config.num_numeric_features)
-            inputs["numeric_values"] = torch.zeros(shape, device=self.device, dtype=self.dtype)
+            columns = (2, config.num_numeric_features)
+            inputs["numeric_values"] = torch.zeros(columns, device=self.device, dtype=self.dtype)
         if config.category_sizes:
-            shape = (2, len(config.category_sizes))
-            inputs["category_ids"] = torch.zeros(shape, device=self.device, dtype=torch.long)
+            columns = (2, len(config.category_sizes))
+            inputs["category_ids"] = torch.zeros(columns, device=self.device, dtype=torch.long)
         return inputs
 
     @torch.no_grad()
@@ -280,7 +282,7 @@ class MrsFormerForSequenceClassification(MrsFormerPreTrainedModel, SequenceClass
         max_length_q: int | None = None,
         numeric_values: Tensor | None = None,
         category_ids: Tensor | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SequenceClassifierOutput:
         return super().forward(
             input_ids=input_ids,
@@ -337,7 +339,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
 
     model_class = MrsFormerModel
     main_input_name = "pixel_values"
-    input_modalities = ("image",)
+    input_modalities = ("image",)  # type: ignore[assignment]  # transformers has tuples too
 
     def __init__(self, config: MrsFormerConfig):
         if config.image_size is None:
@@ -351,7 +353,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
         labels: Tensor | None = None,
         output_hidden_states: bool | Sequence[int] | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> ImageClassifierOutput:
         output = super().forward(
             pixel_values=pixel_values,

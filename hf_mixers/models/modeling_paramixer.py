@@ -9,7 +9,6 @@ Ours differs: links modulo the length of each sequence, so that any mix of lengt
 padding is absent. From the pack it needs lengths and positions.
 """
 
-import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -72,16 +71,15 @@ class ParamixerPreTrainedModel(MixerPreTrainedModel):
     config: ParamixerConfig
     _no_split_modules = ["ParamixerBlock"]
 
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        if not isinstance(module, nn.Linear):
-            super()._init_weights(module)
+    def _init_linear(self, layer: nn.Linear) -> None:
+        if hasattr(layer, "start_deviation"):
+            super()._init_linear(layer)
             return
         # torch's own, as in the authors' code: nothing normalises the links, and with larger ones
         # the values would grow by orders of magnitude from the first factor to the last
-        bound = module.in_features**-0.5
-        init.uniform_(module.weight, -bound, bound)
-        init.uniform_(module.bias, -bound, bound)
+        bound = layer.in_features**-0.5
+        init.uniform_(layer.weight, -bound, bound)
+        init.uniform_(layer.bias, -bound, bound)
 
 
 class ParamixerModel(ParamixerPreTrainedModel, MixerModel):

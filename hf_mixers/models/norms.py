@@ -59,6 +59,43 @@ class TokenBatchNorm(nn.BatchNorm1d):
         return (normal * self.weight + self.bias).to(hidden.dtype)
 
 
+class RunningStandardize(nn.Module):
+    """Centres and scales each channel of pooled vectors `(B, D)` by running mean and variance.
+
+    Vectors that are means over many tokens lie close together; what tells them apart is small
+    beside what they share, and heads learn it slowly. The running values are used in training too,
+    where they take in each batch first: batches may be of few sequences, or of one.
+    """
+
+    # share of a new batch, once the plain mean over all batches would give it less
+    momentum = 0.01
+
+    def __init__(self, width: int, eps: float = 1e-6):
+        super().__init__()
+        self.eps = eps
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        values = at_least_float32(pooled)
+        if self.training and pooled.shape[0] > 0:
+            self._take_in(values.detach())
+        mean, variance = (part.to(values.dtype) for part in (self.running_mean, self.running_var))
+        return ((values - mean) * torch.rsqrt(variance + self.eps)).to(pooled.dtype)
+
+    @torch.no_grad()
+    def _take_in(self, values: Tensor) -> None:
+        self.num_batches_tracked.add_(1)
+        # what is there at first counts as one batch: a batch of one sequence has no spread
+        share = (1 / (self.num_batches_tracked + 1)).clamp(min=self.momentum)
+        mean = values.mean(0)
+        # around the running mean: the spread between batches counts too
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        spread = (values - self.running_mean).square().mean(0)
+        self.running_var.lerp_(spread.to(self.running_var.dtype), share)
+
+
 class SequenceGroupNorm(nn.GroupNorm):
     """Normalises groups of channels over all tokens of one sequence."""
 

@@ -181,7 +181,8 @@ class ChordBranch:
     def _normalise(self, rows: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         if self.norm is None:
             return rows, None, None
-        return torch.native_layer_norm(rows, rows.shape[1:], *self.norm, self.settings.norm_eps)
+        weight, bias = self.norm
+        return torch.native_layer_norm(rows, rows.shape[1:], weight, bias, self.settings.norm_eps)
 
     def _normalise_all(self, source: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         parts = []

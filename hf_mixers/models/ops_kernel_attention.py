@@ -134,4 +134,5 @@ def banded_attention(
         scores.append(score.masked_fill(~mask[:, None, near], torch.finfo(score.dtype).min))
     shares = torch.stack(scores, 3).softmax(3)
     near_values = (values[:, :, shift : shift + length] for shift in range(bandwidth))
-    return sum(shares[..., i, None] * part for i, part in enumerate(near_values))
+    weighed = (shares[..., i, None] * part for i, part in enumerate(near_values))
+    return sum(weighed)  # type: ignore[return-value]  # a bandwidth is 1 or more

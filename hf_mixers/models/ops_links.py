@@ -153,7 +153,8 @@ def _split(runs, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def _places(layout, runs, part: Tensor, offset: int) -> Iterator[tuple[slice, slice | Tensor]]:
     """Rows and the rows they read, `offset` positions on."""
     if runs is None:
-        yield slice(None), source_rows(*layout, offset)
+        position, lengths, valid = layout
+        yield slice(None), source_rows(position, lengths, valid, offset)
         return
     size = part.shape[1]
     shift = offset % size

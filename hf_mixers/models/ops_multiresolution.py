@@ -22,7 +22,7 @@ from .packing import Pack, at_least_float32
 class Block(NamedTuple):
     """Sequences side by side at one scale: `(count, width)` coarse rows."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # the method of tuples is not used
     width: int
     is_full: bool  # every sequence has `width` coarse rows
 
@@ -78,15 +78,15 @@ def at_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
 def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
     blocks, is_laid_out = _find_blocks(pack, scale, num_prefix)
     device = pack.lengths.device
-    sequence, place, base = [], [], []
+    sequences, all_places, bases = [], [], []
     first_sequence = first_row = 0
     for count, width, _ in blocks:
         numbers, places = torch.arange(count, device=device), torch.arange(width, device=device)
-        sequence.append((numbers[:, None] + first_sequence + 0 * places).flatten())
-        place.append((places + 0 * numbers[:, None]).flatten())
-        base.append(numbers * width + first_row)
+        sequences.append((numbers[:, None] + first_sequence + 0 * places).flatten())
+        all_places.append((places + 0 * numbers[:, None]).flatten())
+        bases.append(numbers * width + first_row)
         first_sequence, first_row = first_sequence + count, first_row + count * width
-    sequence, place, base = torch.cat(sequence), torch.cat(place), torch.cat(base)
+    sequence, place, base = torch.cat(sequences), torch.cat(all_places), torch.cat(bases)
 
     behind = (place - num_prefix).clamp(min=0) * scale
     offset = torch.minimum(place, torch.full_like(place, num_prefix)) + behind

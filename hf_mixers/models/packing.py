@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ class Boundaries:
 class Rectangle(NamedTuple):
     """Sequences of a static pack that came together: how many, and the most rows that one has."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # the method of tuples is not used
     width: int
     is_laid_out: bool  # every sequence has `width` rows, its tokens first
 
@@ -107,7 +107,7 @@ class Pack:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Pack":
         """The same pack on another device; hooks that spread a model over devices call it."""
-        moved = {
+        moved: dict[str, Any] = {
             name: value.to(device, non_blocking=non_blocking)
             for name, value in vars(self).items()
             if torch.is_tensor(value)
@@ -340,6 +340,25 @@ def segment_max(rows: Tensor, pack: Pack) -> Tensor:
     lowest = rows.new_full((pack.num_sequences, rows.shape[1]), torch.finfo(rows.dtype).min)
     index = pack.sequence[:, None].expand_as(rows)
     return lowest.scatter_reduce(0, index, pack.blank(rows, torch.finfo(rows.dtype).min), "amax")
+
+
+def segment_attention(rows: Tensor, scores: Tensor, pack: Pack) -> Tensor:
+    """Mean over the tokens of each sequence, weighted by a softmax of their scores, in float32.
+
+    `(T, D)` and scores `(T, 1)` -> `(B, D)` in pack order.
+    """
+    rows, scores = at_least_float32(rows), at_least_float32(scores)
+    index = pack.sequence[:, None]
+    lowest = torch.finfo(scores.dtype).min
+    # the largest score of a sequence only keeps the exponentials small: no gradient
+    known = pack.blank(scores.detach(), lowest)
+    largest = known.new_full((pack.num_sequences, 1), lowest)
+    largest = largest.scatter_reduce(0, index, known, "amax")
+    weights = pack.blank((pack.blank(scores) - largest[pack.sequence]).exp())
+    totals = weights.new_zeros(pack.num_sequences, 1).scatter_add(0, index, weights)
+    sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
+    sums = sums.scatter_add(0, index.expand_as(rows), weights * pack.blank(rows))
+    return sums / totals.clamp(min=torch.finfo(totals.dtype).tiny)
 
 
 def segment_first(rows: Tensor, pack: Pack) -> Tensor:

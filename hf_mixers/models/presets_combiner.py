@@ -1,10 +1,11 @@
 """Published settings of Combiner: appendix E of the paper, and the released configurations."""
 
-from .configuration_mixer import NO_SPECIAL_TOKENS
+from .configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 
 # E.1, E.2: 256 values of 32 x 32 x 3 and 64 x 64 x 3 channels, in the order of the image
 _IMAGES = {
     **NO_SPECIAL_TOKENS,
+    **PUBLISHED_FORM,
     "vocab_size": 256,
     "causal": True,
     "attention_bias": False,
@@ -21,6 +22,7 @@ _ABLATION = {
 # E.3, E.5 and the released TensorFlow configuration
 _TEXT = {
     **NO_SPECIAL_TOKENS,
+    **PUBLISHED_FORM,
     "vocab_size": 32_000,
     "hidden_size": 768,
     "intermediate_size": 3072,
@@ -48,6 +50,7 @@ def _arena_settings(name: str) -> dict:
     vocabulary, longest, classes, width, inner, heads, blocks = _ARENA[name]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "pad_token_id": 0,
         "vocab_size": vocabulary,
         "max_position_embeddings": longest,

@@ -1,6 +1,6 @@
 """Published settings of MrsFormer: time series, long-range arena, images, tables."""
 
-from .configuration_mixer import NO_SPECIAL_TOKENS
+from .configuration_mixer import NO_SPECIAL_TOKENS, PUBLISHED_FORM
 
 # table 6 of the supplement: width, width of the MLPs; channels, longest series and classes are
 # those of the data sets
@@ -30,6 +30,7 @@ def _time_series_settings(name: str) -> dict:
     width, hidden, channels, longest, classes = _TIME_SERIES[name]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "hidden_size": width,
         "intermediate_size": hidden,
         "input_features": channels,
@@ -53,6 +54,7 @@ def _long_range_settings(name: str) -> dict:
     vocabulary, longest, classes = _LONG_RANGE[name]
     return {
         **NO_SPECIAL_TOKENS,
+        **PUBLISHED_FORM,
         "pad_token_id": 0,
         "vocab_size": vocabulary,
         "max_position_embeddings": longest,
@@ -71,6 +73,7 @@ def _long_range_settings(name: str) -> dict:
 
 _DEIT = {
     **NO_SPECIAL_TOKENS,
+    **PUBLISHED_FORM,
     "image_size": 224,
     "patch_size": 16,
     "hidden_size": 192,
@@ -86,6 +89,7 @@ _DEIT = {
 # for the eight columns of California housing; the defaults of FT-Transformer do not depend on them
 _FT_TRANSFORMER = {
     **NO_SPECIAL_TOKENS,
+    **PUBLISHED_FORM,
     "num_numeric_features": 8,
     "hidden_size": 192,
     "intermediate_size": 256,

@@ -46,6 +46,11 @@ class HiddenStates:
             return tokens
         return hidden.index_copy(0, self.token_rows, tokens)
 
+    def record_again(self, hidden: Tensor) -> Tensor:
+        """The last state once more, as it is after the final norm."""
+        self.recorded.pop()
+        return self.record(hidden)
+
 
 def check_blocks(wanted: bool | Sequence[int], count: int) -> set[int] | None:
     """Numbers of the blocks whose hidden states are wanted; `None` for all."""

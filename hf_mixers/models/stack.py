@@ -101,7 +101,8 @@ class MixerStack(nn.ModuleList):
         if pack.is_static:
             return self._run_static(numbers, hidden, pack, beside, states)
         in_place, spare = states is None and not torch.is_grad_enabled(), None
-        active, done = pack, []
+        active = pack
+        done: list[Tensor] = []
         for number in numbers:
             layer = self[number]
             if states is not None:

@@ -42,7 +42,7 @@ class ReversibleStack(MixerStack):
 
     def _run_stored(self, hidden: Tensor, pack: Pack, states: Recorder | None) -> Tensor:
         first = second = hidden
-        done = []
+        done: list[Tensor] = []
         for number, layer in enumerate(self):
             if states is not None:
                 first, second, done = _record(first, second, done, states)

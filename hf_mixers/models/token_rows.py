@@ -20,6 +20,7 @@ def fill_rows(
     widths: list[int], spans: list[tuple[int, int]], contents: Iterable, padding: int | None
 ) -> np.ndarray | list[np.ndarray]:
     """A matrix, or one array per row where widths differ, with contents in the span of each row."""
+    rows: np.ndarray | list[np.ndarray]
     if len(set(widths)) == 1:
         rows = new_matrix(len(widths), widths[0])
     else:

@@ -61,7 +61,7 @@ class CharTokenizer(TableTokenizer):
             )
         if min_count < 1:
             raise ValueError(f"min_count={min_count} was given: 1 or more is accepted.")
-        counts = Counter()
+        counts: Counter[str] = Counter()
         for text in corpus:
             counts.update(text)
         # equal counts in the order of code points, so that the ids do not depend on the reading

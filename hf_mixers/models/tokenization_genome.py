@@ -45,7 +45,7 @@ class GenomeTokenizer(TableTokenizer):
     @property
     def letters(self) -> str:
         """Bases in the order of their ids."""
-        return "".join(self.convert_ids_to_tokens(range(self.pad_token_id)))
+        return "".join(self.convert_ids_to_tokens(list(range(self.pad_token_id))))
 
     def _encode_plus(self, text, text_pair=None, **options) -> BatchEncoding:
         # here, because the backend knows no error: it would drop the character, or read padding

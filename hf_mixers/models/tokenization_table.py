@@ -8,10 +8,10 @@ backend.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer
@@ -87,7 +87,9 @@ class TableTokenizer(TokenizersBackend):
         self._fill_table()
 
     @classmethod
-    def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs) -> dict[str, Any]:
+    def convert_to_native_format(
+        cls, trust_remote_code: bool = False, **kwargs: Any
+    ) -> dict[str, Any]:
         # transformers would rebuild the backend from its vocabulary: the file holds all of it
         return kwargs
 
@@ -97,7 +99,7 @@ class TableTokenizer(TokenizersBackend):
         return self._add_cls
 
     @add_cls.setter
-    def add_cls(self, value: bool):
+    def add_cls(self, value: bool) -> None:
         self._add_cls = value
         self.update_post_processor()
 
@@ -107,11 +109,11 @@ class TableTokenizer(TokenizersBackend):
         return self._add_sep
 
     @add_sep.setter
-    def add_sep(self, value: bool):
+    def add_sep(self, value: bool) -> None:
         self._add_sep = value
         self.update_post_processor()
 
-    def update_post_processor(self):
+    def update_post_processor(self) -> None:
         """Make the backend add `[CLS]` and `[SEP]` as the options say."""
         if self.add_cls and self.cls_token is None:
             raise ValueError("add_cls=True was given with cls_token=None: it needs a cls_token.")
@@ -139,7 +141,7 @@ class TableTokenizer(TokenizersBackend):
         second = [] if token_ids_1 is None else [0] * len(token_ids_1) + end
         return start + [0] * len(token_ids_0) + end + second
 
-    def train_new_from_iterator(self, *args, **kwargs):
+    def train_new_from_iterator(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not available: the inherited training would merge characters into longer tokens."""
         raise ValueError(
             f"{type(self).__name__}.train_new_from_iterator was called, but one character stays one"
@@ -165,7 +167,7 @@ class TableTokenizer(TokenizersBackend):
 
     # --- the table ---
 
-    def _fill_table(self):
+    def _fill_table(self) -> None:
         """Note what the look-up needs to know of the backend."""
         self._table = self._ask_table()
         self._table_size = self.backend_tokenizer.get_vocab_size()
@@ -288,13 +290,12 @@ class TableTokenizer(TokenizersBackend):
             if width > self.model_max_length:
                 warn_of_length(self, width, asked("max_length"), asked("verbose", True))
 
-        texts = np.split(ids, np.cumsum(lengths)[:-1])
-        texts = (
-            text[-limit:] if self.truncation_side == "left" else text[:limit] for text in texts
-        )
+        is_left = self.truncation_side == "left"
+        texts: Iterable[np.ndarray] = np.split(ids, np.cumsum(lengths)[:-1])
+        texts = (text[-limit:] if is_left else text[:limit] for text in texts)
         if extra:
-            prefix, suffix = np.array(prefix, ids.dtype), np.array(suffix, ids.dtype)
-            texts = (np.concatenate((prefix, text, suffix)) for text in texts)
+            before, after = np.array(prefix, ids.dtype), np.array(suffix, ids.dtype)
+            texts = (np.concatenate((before, text, after)) for text in texts)
         side = self.padding_side if asked("padding_side") is None else options["padding_side"]
         pads = [w - s if side == "left" else 0 for w, s in zip(widths, sizes, strict=True)]
         spans = [(pad, pad + size) for pad, size in zip(pads, sizes, strict=True)]

@@ -1,20 +1,23 @@
 """Train or fine-tune a classifier of DNA sequences, from files to a card."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
+from ..baselines.kmer_models import BestKmerRegression, KmerNeighbours, KmerNetwork
 from ..data.augment import StrandCollator, TokenDropoutCollator
 from ..data.classes import balanced_class_weights
-from ..data.collators import FlatCollator, SequenceCollator
+from ..data.collators import Collator, FlatCollator
 from ..data.encode import fix_lengths, tokenize_sequences
 from ..data.parts import SplitOptions
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
+from .adapt import adapt_arguments, adapt_fields
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
 from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
@@ -31,7 +34,13 @@ from .targets import Classes
 
 logger = logging.get_logger(__name__)
 
-BASELINES = {"kmer": KmerLogisticRegression, "cnn": SmallCnn}
+BASELINES = {
+    "kmer": KmerLogisticRegression,
+    "cnn": SmallCnn,
+    "kmer_best": BestKmerRegression,
+    "kmer_network": KmerNetwork,
+    "kmer_neighbours": KmerNeighbours,
+}
 # letters of published models with a vocabulary of their own, by family and preset
 LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
 
@@ -42,10 +51,13 @@ class FinetuneEvaluation(EvaluationOptions):
 
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
-        metadata={"help": "Baselines on the same split: 'kmer', 'cnn', or 'none'."},
+        metadata={
+            "help": "Baselines on the same split: 'kmer', 'cnn', 'kmer_best', 'kmer_network',"
+            " 'kmer_neighbours', or 'none'."
+        },
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.baselines:
             if name not in (*BASELINES, "none"):
@@ -91,6 +103,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         letters=getattr(tokenizer, "letters", None),
     )
     target = Classes(parts["train"].features["label"].names)
+    if not evaluation.smoke:
+        arguments = adapt_arguments(arguments, options.model, sum(parts["train"]["length"]))
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
     trainer = train_model(
@@ -105,14 +119,14 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     predicted = trainer.predict(tokens[part])
     if not save_model(trainer):
         return {}
-    outputs = {"model": predicted.predictions}
+    outputs: dict[str, Any] = {"model": predicted.predictions}
     for name in evaluation.baselines:
         if name != "none":
             outputs[name] = fit_baseline(name, parts, part, len(target.names))
     return report_outputs(
         trainer,
         outputs,
-        predicted.label_ids,
+        np.asarray(predicted.label_ids),
         target,
         Report(
             part=part,
@@ -145,7 +159,8 @@ def make_model(
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        return load_checkpoint(options, fields)
+        stored = AutoConfig.from_pretrained(options.checkpoint).to_dict()
+        return load_checkpoint(options, adapt_fields(options, stored) | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
@@ -167,9 +182,9 @@ def encode(
 
 def make_collator(
     options: DataOptions, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
-) -> SequenceCollator:
+) -> Collator:
     """What makes batches of training sequences, some of them changed at random."""
-    collator: SequenceCollator = FlatCollator()
+    collator: Collator = FlatCollator()
     if options.token_dropout:
         collator = TokenDropoutCollator(collator, tokenizer, options.token_dropout, seed=seed)
     if options.reverse_complement:

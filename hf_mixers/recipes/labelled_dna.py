@@ -1,6 +1,7 @@
 """Labelled DNA for a recipe: which sequences, how labelled, and what of them is used."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
@@ -99,7 +100,7 @@ class DataOptions(RecordOptions):
         default=None, metadata={"help": "Score only test rows where this column is false."}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.cut_rounds != 1 and self.cut_training is None:
             raise ValueError("cut_rounds requires cut_training: nothing is cut without it.")
         given = [name for name in FILE_OPTIONS if getattr(self, name) is not None]
@@ -163,7 +164,9 @@ def load_parts(
     """
     dataset = filter_lengths(load_rows(options), options.min_length, options.max_length)
     if letters:
-        dataset = filter_letters(dataset, letters + "U", options.bad_records)
+        # the function checks what was chosen
+        bad_records: Any = options.bad_records
+        dataset = filter_letters(dataset, letters + "U", bad_records)
     if options.data is None and not split.has_groups and split.split_column is None:
         split = replace(split, split_column="split")
     parts = make_parts(dataset, split, required=part)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -49,11 +50,16 @@ def new_model(
     model_class = family.model_class(auto_class)
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
-    if options.preset:
-        config = family.config.preset(options.preset, **{**settings, **fields})
-    else:
-        defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
-        config = family.config(**{**defaults, **settings, **fields})
+    config_class: Any = family.config
+    try:
+        if options.preset:
+            config = config_class.preset(options.preset, **{**settings, **fields})
+        else:
+            defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
+            config = config_class(**{**defaults, **settings, **fields})
+    except StrictDataclassError as error:
+        # raised for a value of the wrong type, in several lines
+        raise ValueError(" ".join(str(error).split())) from error
     return model_class(config)
 
 
@@ -79,6 +85,11 @@ def known_fields_of(model_type: str) -> set[str]:
     return set()
 
 
+def fields_of_checkpoint(checkpoint: str) -> set[str]:
+    """Names that the config of a checkpoint holds."""
+    return set(AutoConfig.from_pretrained(checkpoint).to_dict())
+
+
 def name_closest(given: str, accepted: set[str], what: str) -> str:
     """One sentence about a name that is not accepted, with the closest one that is.
 
@@ -97,12 +108,19 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
     if options.checkpoint is None:
         raise ValueError("load_checkpoint requires options with a checkpoint, got none.")
     before = AutoConfig.from_pretrained(options.checkpoint).id2label
-    config = AutoConfig.from_pretrained(options.checkpoint, **fields)
+    settings = options.config_fields()
+    config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
+    unknown = [name for name in settings if name not in config.to_dict()]
+    if unknown:
+        raise ValueError(name_closest(unknown[0], set(config.to_dict()), "config field"))
     model = AutoModelForSequenceClassification.from_pretrained(
         options.checkpoint, config=config, ignore_mismatched_sizes=True
     )
     if before != config.id2label:
         # as many classes as before may be others
-        model.classifier = type(model)(config).to(model.dtype).classifier
+        new = type(model)(config).to(model.dtype)
+        model.classifier = new.classifier
+        if getattr(new, "kmer_classifier", None) is not None:
+            model.kmer_classifier = new.kmer_classifier
     model.base_model.requires_grad_(not options.frozen)
     return model

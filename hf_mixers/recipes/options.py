@@ -51,14 +51,14 @@ class ModelOptions:
     family: str = field(default="chordmixer", metadata={"help": "Family of a new model."})
     settings: str | None = field(
         default=None,
-        metadata={"help": "JSON of config fields of a new model, which change its defaults."},
+        metadata={"help": "JSON of config fields, which change defaults or those of a checkpoint."},
     )
     preset: str | None = field(
         default=None,
         metadata={"help": "Published settings of the family, which --settings may change."},
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.config_fields()
 
     def config_fields(self) -> dict[str, Any]:
@@ -80,10 +80,10 @@ class CheckpointOptions(ModelOptions):
         default=False, metadata={"help": "Weigh classes by n / (C n_c) of the training part."}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        if self.checkpoint and (self.config_fields() or self.preset):
-            raise ValueError("settings and preset are for new models, not for a checkpoint.")
+        if self.checkpoint and self.preset:
+            raise ValueError("preset is for new models, not for a checkpoint.")
         if self.frozen and not self.checkpoint:
             raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
 
@@ -102,7 +102,7 @@ class EvaluationOptions:
     )
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.report_on not in ("test", "validation"):
             raise ValueError(f"report_on must be test or validation, got {self.report_on!r}.")
         if self.patience is not None and self.patience < 1:

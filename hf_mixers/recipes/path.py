@@ -106,9 +106,10 @@ def train_model(
     return trainer
 
 
-def headline(predicted: EvalPrediction, target: Target) -> dict[str, float]:
+def headline(predicted: EvalPrediction, target: Target) -> dict[str, float | None]:
     """The metrics without intervals, for evaluation while training."""
-    report = target.report(predicted.predictions, predicted.label_ids, num_bootstrap=0)
+    outputs, labels = np.asarray(predicted.predictions), np.asarray(predicted.label_ids)
+    report = target.report(outputs, labels, num_bootstrap=0)
     return overall_values(report)
 
 
@@ -171,7 +172,7 @@ def report_outputs(
         outputs: Those of the model under `model`, then of baselines by name.
     """
     folder = Path(trainer.args.output_dir)
-    columns = dict(report.columns)
+    columns: dict[str, Any] = dict(report.columns)
     write_table(folder / "predictions.csv", columns | target.columns(outputs["model"], labels))
     lengths = columns.get("length")
     reports = {name: target.report(found, labels, lengths) for name, found in outputs.items()}

@@ -4,6 +4,7 @@ import math
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -70,7 +71,7 @@ class GenomeOptions:
     )
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         given = [name for name in HELD_OUT_SOURCES if getattr(self, name) is not None]
         if given and self.genomes is None:
             raise ValueError(f"{given[0]} requires genomes: it names records of them.")
@@ -168,7 +169,7 @@ def cut_windows(
     arguments: PretrainArguments,
 ) -> tuple[GenomeWindows, GenomeWindows]:
     """Windows for training and, from what is held out, for evaluation."""
-    common = {
+    common: dict[str, Any] = {
         "length": (options.window[0], options.window[1]),
         "max_unknown": 0.1,
         "sample_by": options.sample_by,
@@ -201,7 +202,8 @@ def gather_masked(trainer: MixerTrainer) -> list[Window]:
     """The windows that the model was evaluated on, in all processes."""
     windows: dict[int, Window] = {}
     loader = trainer.get_eval_dataloader()
-    for indices, batch in zip(list(loader.batch_sampler), loader, strict=True):
+    batches: Any = loader.batch_sampler
+    for indices, batch in zip(list(batches), loader, strict=True):
         boundaries = batch["cu_seq_lens_q"][1:-1].tolist()
         rows = (batch[name][0].cpu().numpy() for name in ("input_ids", "labels"))
         parts = zip(*(np.split(row, boundaries) for row in rows), strict=True)
@@ -216,7 +218,7 @@ def score_windows(predicted: PredictionOutput, masked: list[Window], folder: Pat
     counts = np.array([(labels != IGNORED).sum() for _, labels in masked])
     hits = np.split(predicted.predictions == predicted.label_ids, np.cumsum(counts)[:-1])
     correct, lengths = [part.sum() for part in hits], [len(ids) for ids, _ in masked]
-    columns = {"length": lengths, "masked": counts, "correct": correct}
+    columns: dict[str, Any] = {"length": lengths, "masked": counts, "correct": correct}
     write_table(folder / "predictions.csv", columns)
     report = masked_report(correct, counts, lengths)
     plot_by_length({"model": report}, folder / "by_length.png", metric="accuracy")

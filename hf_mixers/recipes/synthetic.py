@@ -27,7 +27,7 @@ class SyntheticOptions:
     num_test: int = field(default=1_000, metadata={"help": "Test examples."})
     smoke: bool = field(default=False, metadata={"help": "A run of seconds, to see that it works."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.smoke:
             self.num_train, self.num_eval, self.num_test = 64, 16, 16
 
@@ -58,7 +58,7 @@ def train_synthetic(
     predicted = trainer.predict(rows["test"])
     if not save_model(trainer):
         return {}
-    outputs = {"model": predicted.predictions}
+    outputs: dict[str, Any] = {"model": predicted.predictions}
     outputs |= {name: np.tile(guess, (len(rows["test"]), 1)) for name, guess in guesses.items()}
     report = Report(
         part="test",
@@ -67,7 +67,7 @@ def train_synthetic(
         options={"task": options},
         columns={"length": rows["test"].lengths},
     )
-    return report_outputs(trainer, outputs, predicted.label_ids, target, report)
+    return report_outputs(trainer, outputs, np.asarray(predicted.label_ids), target, report)
 
 
 def make_rows(make: Any, counts: Mapping[str, int], seed: int, **options: Any) -> dict[str, Any]:

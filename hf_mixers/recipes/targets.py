@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -28,7 +29,13 @@ class Classes:
         """What users of a model must know about its answers."""
         return []
 
-    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
+    def report(
+        self,
+        outputs: np.ndarray,
+        labels: np.ndarray,
+        lengths: Sequence[int] | np.ndarray | None = None,
+        **options: Any,
+    ) -> dict:
         return classification_report(outputs, labels, lengths, class_names=self.names, **options)
 
     def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
@@ -40,7 +47,9 @@ class Classes:
         }
         return columns | {f"score_{n}": scores[:, i] for i, n in enumerate(self.names)}
 
-    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
+    def draw(
+        self, reports: Mapping[str, dict], outputs: np.ndarray, labels: np.ndarray, folder: Path
+    ) -> list[str]:
         """Pictures of the results, by name."""
         plot_confusion(reports["model"], folder / "confusion.png")
         return ["confusion.png", *_draw_by_length(reports, folder, "accuracy")]
@@ -73,7 +82,13 @@ class Amount:
             f" {self.mean:.6g} is the amount."
         ]
 
-    def report(self, outputs: np.ndarray, labels: np.ndarray, lengths=None, **options) -> dict:
+    def report(
+        self,
+        outputs: np.ndarray,
+        labels: np.ndarray,
+        lengths: Sequence[int] | np.ndarray | None = None,
+        **options: Any,
+    ) -> dict:
         values = self._unscale(outputs), self._unscale(labels)
         report = regression_report(*values, lengths, tolerance=self.tolerance, **options)
         if not self.is_standardized:
@@ -84,10 +99,12 @@ class Amount:
         }
         return report
 
-    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
         return {"target": self._unscale(labels), "prediction": self._unscale(outputs)}
 
-    def draw(self, reports: Mapping[str, dict], outputs, labels, folder: Path) -> list[str]:
+    def draw(
+        self, reports: Mapping[str, dict], outputs: np.ndarray, labels: np.ndarray, folder: Path
+    ) -> list[str]:
         plot_scatter(self._unscale(outputs), self._unscale(labels), folder / "scatter.png")
         metric = "rmse" if self.tolerance is None else "within_tolerance"
         return ["scatter.png", *_draw_by_length(reports, folder, metric)]

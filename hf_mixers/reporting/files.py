@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .atomic import write_atomically
 
 
@@ -20,7 +22,7 @@ def write_json(path: str | Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1, default=str) + "\n")
 
 
-def write_table(path: str | Path, columns: Mapping[str, Sequence]) -> None:
+def write_table(path: str | Path, columns: Mapping[str, Sequence | np.ndarray]) -> None:
     """A CSV file with one column per name."""
     with (
         write_atomically(path) as draft,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -117,7 +118,11 @@ def plot_history(log_history: Sequence[dict], path: str | Path) -> Path:
     return save_figure(figure, path)
 
 
-def plot_scatter(predictions: Sequence[float], targets: Sequence[float], path: str | Path) -> Path:
+def plot_scatter(
+    predictions: Sequence[float] | np.ndarray,
+    targets: Sequence[float] | np.ndarray,
+    path: str | Path,
+) -> Path:
     """Draw predicted over true numbers, with the line on which they are equal.
 
     Args:
@@ -222,7 +227,7 @@ def line_look(number: int) -> dict:
     }
 
 
-def new_figure(width: float, height: float):
+def new_figure(width: float, height: float) -> Any:
     """An empty figure, apart from pyplot and so from the windows and settings of the user."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -234,7 +239,7 @@ def new_figure(width: float, height: float):
     return figure
 
 
-def save_figure(figure, path: Path) -> Path:
+def save_figure(figure: Any, path: Path) -> Path:
     """Write a figure, with the axes of all our pictures."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)

@@ -67,6 +67,7 @@ def write_run(
     folder = Path(trainer.args.output_dir)
     history = trainer.state.log_history
     environment = run_environment(trainer.args.seed)
+    model: Any = trainer.model
     sizes = dict(sizes or _count_rows(trainer, part, reports["model"]))
     results = {
         "smoke": smoke,
@@ -75,8 +76,8 @@ def write_run(
         "history": history,
         "options": dict(options),
         "training": {k: v for k, v in trainer.args.to_dict().items() if k not in _LOCAL},
-        "config": trainer.model.config.to_diff_dict(),
-        "parameters": trainer.model.num_parameters(),
+        "config": model.config.to_diff_dict(),
+        "parameters": model.num_parameters(),
         "environment": environment,
     }
     results = strip_private(results)
@@ -85,7 +86,7 @@ def write_run(
     plot_history(history, folder / "history.png")
     # a card tells of the test part alone: with others, settings are still being chosen; peers that
     # a mixer is compared with have none
-    if part == "test" and trainer.model.config.model_type in FAMILIES:
+    if part == "test" and model.config.model_type in FAMILIES:
         _write_card(
             trainer,
             reports,
@@ -117,8 +118,9 @@ def _write_card(trainer: PublishingTrainer, reports: Mapping[str, Mapping], **de
     # a budget takes the place of the batch size
     if settings["train_token_budget"] is not None:
         del settings["per_device_train_batch_size"]
+    model: Any = trainer.model
     card = make_card(
-        trainer.model,
+        model,
         report=reports["model"],
         training={name: value for name, value in settings.items() if value is not None},
         baselines={name: report for name, report in reports.items() if name != "model"},

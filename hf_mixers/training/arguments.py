@@ -1,7 +1,10 @@
 """Arguments of `MixerTrainer`."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from transformers import TrainingArguments
 
 
@@ -9,7 +12,8 @@ from transformers import TrainingArguments
 class MixerTrainingArguments(TrainingArguments):
     """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes.
 
-    Training stops at numbers that are not finite, and goes on from complete checkpoints only.
+    Training stops at numbers that are not finite, and goes on from complete checkpoints only. The
+    Hub token is not saved: `training_args.bin` of a checkpoint has none.
     """
 
     train_token_budget: int | None = field(
@@ -30,9 +34,29 @@ class MixerTrainingArguments(TrainingArguments):
             "help": "Go on from a checkpoint without state of the optimizer, with a new one."
         },
     )
+    muon_learning_rate: float | None = field(
+        default=None,
+        metadata={
+            "help": "Train the matrices of the blocks with Muon at this learning rate, and all else"
+            " with AdamW at --learning_rate; none: AdamW for all."
+        },
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        # transformers takes bf16 on a processor only if it is told that there is nothing else
+        if self.bf16 and not torch.accelerator.is_available():
+            self.use_cpu = True
         super().__post_init__()
         # without an accelerator there is nothing to pin memory for, and torch warns
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is pickled ends in a file
+        return {**self.__dict__, "hub_token": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "MixerTrainingArguments":
+        # a copy in memory keeps the token
+        copy = object.__new__(type(self))
+        copy.__dict__.update(deepcopy(self.__dict__, memo))
+        return copy

@@ -11,7 +11,7 @@ from transformers import Trainer
 from transformers.trainer_utils import HubStrategy
 from transformers.utils import PushInProgress, logging
 
-from .._compat import PushHooks
+from .._compat import wait_for_push
 from ..publish import PUBLISHED, RESUMED, stage_files
 
 logger = logging.get_logger(__name__)
@@ -20,7 +20,7 @@ logger = logging.get_logger(__name__)
 TRAINERS_OWN = "generated_from_trainer"
 
 
-class PublishingTrainer(PushHooks, Trainer):
+class PublishingTrainer(Trainer):
     """`Trainer` whose pushes hold model, tokenizer, card, results and plots only.
 
     Never pushed: `training_args.bin`, which holds the token, sub-folders, links, and whatever else
@@ -57,7 +57,7 @@ class PublishingTrainer(PushHooks, Trainer):
         """Publish the output folder as it is; only the first of several processes may call it."""
         return self._push_folder(commit_message).result()
 
-    def push_checkpoint(self, folder: str) -> None:
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Push the model of a checkpoint in the background, as `hub_strategy` asks."""
         if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
             return
@@ -66,7 +66,7 @@ class PublishingTrainer(PushHooks, Trainer):
             return
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         try:
-            jobs = self._push_model_and_state(Path(folder))
+            jobs = self._push_model_and_state(Path(checkpoint_folder))
         except ValueError as error:
             # a training is worth more than a copy of it in between
             logger.warning(f"The checkpoint is not pushed: {error}")
@@ -79,7 +79,7 @@ class PublishingTrainer(PushHooks, Trainer):
     def _push_folder(
         self, message: str | None, token: str | None = None, revision: str | None = None
     ) -> Future[CommitInfo]:
-        self.wait_for_push()
+        wait_for_push(self)
         return self._push_files(Path(self.args.output_dir), PUBLISHED, message, token, revision)
 
     def _push_model_and_state(self, folder: Path) -> list[Future[CommitInfo]]:

@@ -21,6 +21,7 @@ from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
 from .checks import check_collator, check_examples
 from .hub import PublishingTrainer
+from .optimizers import MuonWithAdamW, split_for_muon
 from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
@@ -68,6 +69,24 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
                         f"{name}={value} works with batch sizes only: set {budget} to None."
                     )
 
+    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        rate = getattr(self.args, "muon_learning_rate", None)
+        if rate is None or self.optimizer is not None:
+            return super().create_optimizer(model)
+        model = self.model if model is None else model
+        self.optimizer = MuonWithAdamW(
+            split_for_muon(
+                model,
+                self.get_decay_parameter_names(model),
+                learning_rate=self.args.learning_rate,
+                muon_learning_rate=rate,
+                weight_decay=self.args.weight_decay,
+                betas=(self.args.adam_beta1, self.args.adam_beta2),
+                eps=self.args.adam_epsilon,
+            )
+        )
+        return self.optimizer
+
     def get_train_dataloader(self) -> DataLoader:
         budget = getattr(self.args, "train_token_budget", None)
         if budget is None:
@@ -82,7 +101,7 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
             return super().get_eval_dataloader(eval_dataset)
         if isinstance(eval_dataset, str):
             eval_dataset = self.eval_dataset[eval_dataset]
-        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if dataset is None:
             raise ValueError("Evaluation needs an eval_dataset, got none.")
         return self._budget_loader(dataset, budget, "Evaluation", shuffle=False)
@@ -260,7 +279,7 @@ def number_tokens(inputs: dict[str, Any], logits: Tensor) -> Tensor:
     return numbers if mask is None else numbers.masked_fill(mask.to(logits.device) == 0, -1)
 
 
-def sequence_lengths(dataset: Dataset, column: str = "length") -> np.ndarray:
+def sequence_lengths(dataset: Any, column: str = "length") -> np.ndarray:
     """Tokens of every example of a data set, from its attribute `lengths`, a column, or its ids."""
     if isinstance(dataset, (DatasetStream, IterableDataset)):
         raise ValueError(

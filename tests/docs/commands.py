@@ -16,7 +16,7 @@ from tests.docs.files import ROOT
 from tests.examples.example_runs import load
 
 # commands that train
-TRAINING = ("finetune", "pretrain")
+TRAINING = {"finetune", "pretrain", "run"}
 _ASSIGNMENT = re.compile(r"\w+=\S*")
 
 
@@ -39,8 +39,7 @@ def _run_command(words: list[str]) -> None:
 
 def run_hf_mixers(words: list[str]) -> None:
     """Run a command of the package in this process."""
-    trains = words[0] in TRAINING or words[:2] == ["arena", "run"]
-    if trains and not {"--smoke", "--help"} & {*words}:
+    if {*words[:2]} & TRAINING and not {"--smoke", "--help"} & {*words}:
         words = [*words, "--smoke"]
     result = CliRunner().invoke(app, words, input="y\n", catch_exceptions=False)
     assert result.exit_code == 0, result.output

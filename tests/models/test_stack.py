@@ -15,15 +15,19 @@ VARIANTS = [
     {"block_order": "mix_rotate"},
     {"pre_norm": "layer"},
     {"pre_norm": "layer", "block_order": "mix_rotate"},
+    {"final_norm": "layer", "weight_init": "scaled"},
 ]
 every_variant = pytest.mark.parametrize("settings", VARIANTS, ids=str)
 
 
+# what is kept is that of the blocks alone
+SMALL = {"max_position_embeddings": 256, "track_size": 2, "intermediate_size": 8}
+SMALL |= {"final_norm": "none", "weight_init": "published"}
+
+
 def build(**settings) -> ChordMixerModel:
     torch.manual_seed(0)
-    config = ChordMixerConfig(
-        **{"max_position_embeddings": 256, "track_size": 2, "intermediate_size": 8, **settings}
-    )
+    config = ChordMixerConfig(**{**SMALL, **settings})
     return ChordMixerModel(config).double().eval()
 
 

@@ -35,6 +35,14 @@ def test_classes_are_written_by_name():
     assert columns["score_dog"].tolist() == [0.5, 1]
 
 
+def test_predictions_stand_between_labels_and_scores():
+    target = Classes(["cat", "dog", "cow"])
+    outputs = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
+    columns = target.columns(outputs, np.array([0, 0, 2]))
+    assert list(columns) == ["label", "prediction", "score_cat", "score_dog", "score_cow"]
+    assert columns["prediction"] == ["dog", "cat", "cow"]
+
+
 def test_results_by_length_are_drawn_where_lengths_differ(tmp_path):
     target = Classes(["cat", "dog"])
     outputs, labels = np.tile(np.eye(2), (20, 1)), np.tile([0, 1], 20)

@@ -38,6 +38,13 @@ def normalise(sequence: Tensor, kind: str, state: dict[str, Tensor], prefix: str
     return (sequence - mean) / torch.sqrt(variance + 1e-5) * weight + bias
 
 
+def finish(sequence: Tensor, config, state: dict[str, Tensor], prefix: str = "final_norm"):
+    """The norm after the last block, if there is one."""
+    if config.final_norm == "none":
+        return sequence
+    return normalise(sequence, "layer", state, prefix, 1)
+
+
 def run_blocks(
     sequence: Tensor, state: dict[str, Tensor], config, prefix: str = "layers"
 ) -> Tensor:

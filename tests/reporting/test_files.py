@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
@@ -99,12 +100,14 @@ def test_the_card_of_a_run_is_written_whole(tmp_path, monkeypatch):
     class Runner:
         args, model = Arguments(), None
 
-    class Broken(ModelCard):
-        def save(self, filepath):
-            filepath.write_text("half")
-            raise OSError("No space left on device")
+    def fail(self, text, **options):
+        self.write_bytes(text.encode()[: len(text) // 2])
+        raise OSError("No space left on device")
 
-    monkeypatch.setattr(run_folder, "make_card", lambda *_, **__: Broken("# A card"))
+    (tmp_path / "README.md").write_text("# The card before")
+    monkeypatch.setattr(run_folder, "make_card", lambda *_, **__: "# A card")
+    monkeypatch.setattr(Path, "write_text", fail)
     with pytest.raises(OSError, match="No space left"):
         run_folder._write_card(Runner(), {"model": {}})
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    assert (tmp_path / "README.md").read_text() == "# The card before"

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +17,12 @@ def find_idx_parts(folder: str | os.PathLike) -> dict[str, tuple[Path, Path]]:
     """Images and labels of the parts in a folder: `train-images-idx3-ubyte`, `t10k-...`, or .gz."""
     found = {}
     for prefix, part in _PARTS.items():
-        pair = [
+        pair: list[Any] = [
             next(iter(sorted(Path(folder).glob(f"{prefix}-{kind}[-.]idx[13]-ubyte*"))), None)
             for kind in ("images", "labels")
         ]
         if all(pair):
-            found[part] = tuple(pair)
+            found[part] = (pair[0], pair[1])
         elif any(pair):
             there = next(filter(None, pair))
             raise ValueError(f"{there} has no file of images or labels that belongs to it.")

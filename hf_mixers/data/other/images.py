@@ -65,7 +65,7 @@ def load_images(
     elif not path.is_dir():
         raise ValueError(f"{path} is neither a folder nor an .npz or .parquet file.")
     elif idx:
-        parts = {part: _name_rows(part, *map(read_idx, files)) for part, files in idx.items()}
+        parts = {part: _name_rows(part, read_idx(x), read_idx(y)) for part, (x, y) in idx.items()}
     elif files := _parts_by_file(path.rglob("*.parquet")):
         parts, names = _read_parquet(files, change)
     else:
@@ -212,7 +212,8 @@ class _Change:
         except ImportError as error:
             raise ImportError("Pictures need pillow: pip install hf-mixers[images].") from error
         try:
-            with Image.open(file) as picture:
+            with Image.open(file) as opened:
+                picture: Image.Image = opened
                 if picture.mode == "F" or picture.mode.startswith("I"):
                     picture = Image.fromarray(_flatten_grey(picture, name))
                 # palettes and transparency become one of the two that are left
@@ -250,7 +251,7 @@ def _read_folders(folder: Path, change: _Change) -> dict[str, Examples]:
     if roots and len(roots) != len(below):
         odd = next(entry for entry in below if entry not in roots.values())
         raise ValueError(f"{folder} has parts beside {odd.name}: parts or classes are accepted.")
-    parts = {}
+    parts: dict[str, Examples] = {}
     for part, root in (roots or {"train": folder}).items():
         files = sorted(f for f in root.rglob("*") if f.suffix.lower() in _PICTURES)
         if not files:
@@ -306,7 +307,8 @@ def _parts_by_file(files) -> dict[str, list[Path]]:
 def _read_parquet(
     files: Mapping[str, list[Path]], change: _Change
 ) -> tuple[dict[str, Examples], list[str] | None]:
-    parts, names = {}, None
+    parts: dict[str, Examples] = {}
+    names = None
     for part, paths in files.items():
         try:
             rows = Dataset.from_parquet([str(path) for path in paths])

@@ -185,11 +185,18 @@ class TableEncoder:
 
     def scale_target(self, values: np.ndarray) -> np.ndarray:
         """Numbers of the target -> what a model is trained for."""
-        return (np.asarray(values) - self.target_mean) / self.target_std
+        mean, std = self._target_scale()
+        return (np.asarray(values) - mean) / std
 
     def unscale_target(self, outputs: np.ndarray) -> np.ndarray:
         """Outputs of a model -> numbers of the target."""
-        return np.asarray(outputs) * self.target_std + self.target_mean
+        mean, std = self._target_scale()
+        return np.asarray(outputs) * std + mean
+
+    def _target_scale(self) -> tuple[float, float]:
+        if self.target_mean is None or self.target_std is None:
+            raise ValueError("This table has classes: there is no target to scale.")
+        return self.target_mean, self.target_std
 
     def to_dict(self) -> dict:
         """For JSON; `TableEncoder(**...)` takes it back."""

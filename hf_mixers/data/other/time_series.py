@@ -215,7 +215,7 @@ def _read_npz(path: str, name: str | None) -> DatasetDict:
     if "train" not in parts:
         raise ValueError(f"{path} has no x_train and y_train: it has {', '.join(arrays)}.")
     try:
-        return make_series_parts(parts, names)
+        return make_series_parts(parts, None if names is None else list(names))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

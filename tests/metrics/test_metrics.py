@@ -253,6 +253,7 @@ def test_wider_confidence_is_wider():
     assert wide["low"] < narrow["low"] < narrow["value"] < narrow["high"] < wide["high"]
 
 
+@pytest.mark.timing
 def test_thousand_draws_of_a_test_set_take_seconds():
     logits, labels, lengths = draw(1500)
     start = time.perf_counter()
@@ -339,3 +340,43 @@ def test_metric_takes_rows_in_batches(evaluate):
     result = metric.compute(lengths=lengths, num_bootstrap=5)
     report = classification_report(logits, labels, lengths, num_bootstrap=5)
     assert result["by_length"] == report["by_length"]
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_classes_have_their_own_precision_and_recall(num_classes):
+    chance = np.random.default_rng(num_classes)
+    labels = chance.integers(num_classes, size=60)
+    logits = chance.normal(size=(60, num_classes)) + 2 * np.eye(num_classes)[labels]
+    report = classification_report(logits, labels, num_bootstrap=0)
+    expected = sklearn_metrics.precision_recall_fscore_support(labels, logits.argmax(1))
+    found = [
+        [one[name] for one in report["by_class"]] for name in ("precision", "recall", "f1", "count")
+    ]
+    assert np.allclose(found, expected)
+    assert [one["name"] for one in report["by_class"]] == report["class_names"]
+
+
+def test_precision_of_a_class_that_is_never_predicted_is_undefined():
+    report = classification_report([[1, 0, 0], [1, 0, 0]], [0, 1], num_bootstrap=0)
+    first, second, third = report["by_class"]
+    assert (first["precision"], first["recall"]) == (0.5, 1.0)
+    assert (second["precision"], second["recall"]) == (None, 0.0)
+    assert (third["precision"], third["recall"], third["count"]) == (None, None, 0)
+
+
+def test_f1_says_what_it_is_of():
+    names = ["Mus", "Rattus"]
+    two = classification_report([0.1, 0.9], [0, 1], num_bootstrap=0, class_names=names)
+    assert two["f1_of"] == "Rattus"
+    assert classification_report(np.eye(3), [0, 1, 2], num_bootstrap=0)["f1_of"] == "macro"
+
+
+def test_bins_of_fewer_than_ten_rows_have_no_interval():
+    chance = np.random.default_rng(0)
+    labels, lengths = chance.integers(2, size=19), np.repeat([5, 50], [9, 10])
+    by_length = classification_report(chance.random(19), labels, lengths)["by_length"]
+    assert [part["count"] for part in by_length] == [9, 10]
+    few, enough = (part["accuracy"] for part in by_length)
+    assert few["value"] is not None
+    assert few["low"] is few["high"] is None
+    assert enough["low"] <= enough["value"] <= enough["high"]

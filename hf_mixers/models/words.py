@@ -1,0 +1,88 @@
+"""Words of neighbouring letters: which stand where, how often, and a head on their frequencies.
+
+A profile knows nothing of order beyond k letters, and so it complements the pooled vector of a
+mixer: both are classified together. Words are counted within each sequence of the pack; those with
+other letters than the config names (unknown bases, masked tokens) are left out.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .configuration_mixer import MixerConfig
+from .packing import Pack
+
+
+def find_letters(ids: Tensor, config: MixerConfig, other: int) -> Tensor:
+    """Token ids `(T,)` -> letters from 0 on; `other` for tokens that are no letter."""
+    table = [other] * config.vocab_size
+    for number, token in enumerate(config.letter_token_ids):
+        table[token] = number
+    return torch.tensor(table, device=ids.device)[ids]
+
+
+def words_around(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:
+    """Number `(T,)` of the word of `config.ngram_size` letters around every row.
+
+    What is not there, before the first token and after the last, is the further letter.
+    """
+    other = len(config.letter_token_ids)
+    letters = find_letters(ids, config, other)
+    number = torch.zeros_like(letters)
+    first = -((config.ngram_size - 1) // 2)
+    for shift in range(first, first + config.ngram_size):
+        place = pack.position + shift
+        is_inside = (place >= 0) & (place < pack.row_lengths)
+        letter = torch.where(is_inside, torch.roll(letters, -shift), other)
+        number = (other + 1) * number + letter
+    return number
+
+
+def count_words(letters: Tensor, pack: Pack, num_letters: int, k: int) -> Tensor:
+    """Counts of words `(B, num_letters^k)` in pack order, the first letter counting most.
+
+    Args:
+        letters: `(T,)` letter of every row, from 0 on; -1 for none.
+    """
+    number = torch.zeros_like(letters)
+    known = pack.position + k <= pack.row_lengths
+    for shift in range(k):
+        # rows that wrap around the end are of words that do not fit, which are not known
+        later = torch.roll(letters, -shift)
+        number = num_letters * number + later.clamp(min=0)
+        known = known & (later >= 0)
+    words = num_letters**k
+    index = pack.sequence * words + number
+    counts = torch.zeros(pack.num_sequences * words, device=letters.device)
+    return counts.scatter_add(0, index, known.to(counts.dtype)).view(-1, words)
+
+
+def kmer_profile(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:
+    """Square roots of word frequencies `(B, words)` in pack order; 0 where there is no word.
+
+    Takes token ids `(T,)` in pack order; words have `config.kmer_size` letters.
+    """
+    letters = find_letters(ids, config, other=-1)
+    counts = count_words(letters, pack, len(config.letter_token_ids), config.kmer_size)
+    return (counts / counts.sum(1, keepdim=True).clamp(min=1)).sqrt()
+
+
+class KmerEncoder(nn.Module):
+    """A profile of k-mers through two layers of GELU units: part of the pooled vector.
+
+    The first layer has twice the units of the second.
+    """
+
+    def __init__(self, config: MixerConfig):
+        super().__init__()
+        width = config.kmer_hidden_size
+        self.fc1 = nn.Linear(config.num_kmers, 2 * width)
+        self.fc2 = nn.Linear(2 * width, width)
+        self.activation = nn.GELU()
+        self.dropout = nn.Dropout(config.kmer_dropout)
+
+    def forward(self, profile: Tensor) -> Tensor:
+        """`(B, words)` -> `(B, config.kmer_hidden_size)`."""
+        # all words equally frequent: every entry is 1
+        scaled = profile.to(self.fc1.weight.dtype) * profile.shape[1] ** 0.5
+        hidden = self.dropout(self.activation(self.fc1(scaled)))
+        return self.dropout(self.activation(self.fc2(hidden)))
