@@ -1,7 +1,7 @@
 """`hf-mixers arena`"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -99,18 +99,17 @@ def tasks(
 ) -> None:
     """List the tasks, or the options of one."""
     from ..tasks import TASKS, task_options
+    from ..tasks.registry import find_task
 
     if task is None:
         for kind in TASKS.values():
             made = "files or made from a seed" if kind.make else "files"
             typer.echo(f"{kind.name.ljust(16)}{kind.summary} ({made})")
         return
-    kind = TASKS.get(task)
-    if kind is None:
-        raise ValueError(f"The task {task!r} was asked for: {', '.join(TASKS)} are known.")
-    typer.echo(f"{kind.summary}\n{kind.where}")
+    asked = find_task(task)
+    typer.echo(f"{asked.summary}\n{asked.where}")
     for from_files, title in ((True, "read from files"), (False, "made from a seed")):
-        if kind.load if from_files else kind.make:
+        if asked.load if from_files else asked.make:
             options = task_options(task, from_files=from_files)
             typer.echo(f"\n{title}:")
             for name in sorted(options):
@@ -200,7 +199,7 @@ def maps(
     typer.echo(f"{run_folder / 'maps.png'}")
 
 
-def _read_pairs(pairs: list[str] | None) -> dict[str, object]:
+def _read_pairs(pairs: list[str] | None) -> dict[str, Any]:
     """Options of a task from texts `key=value`, where the value is read as YAML."""
     import yaml
 

@@ -205,7 +205,7 @@ def describe_result(
     planned = None
     if schedule is not None:
         rows = len(task.parts["train"])
-        planned = schedule.steps or int(schedule.epochs * rows / schedule.batch)
+        planned = schedule.steps or int((schedule.epochs or 0) * rows / schedule.batch)
     count = count_parameters(trainer.model)
     return {
         "task": task.name,

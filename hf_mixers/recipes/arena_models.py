@@ -50,7 +50,7 @@ class ArenaModelOptions(ModelOptions):
     )
     apples_to_apples: bool = field(
         default=False,
-        metadata={"help": "Refuse over 10%% more parameters than the base Transformer."},
+        metadata={"help": "Refuse over 1.1 times the parameters of the base Transformer."},
     )
     protocol: str | None = field(
         default=None,
@@ -84,6 +84,7 @@ def make_language_model(model: PreTrainedModel, task: Task) -> PreTrainedModel:
             f"Self-pretraining predicts tokens, got the task {task.name} with values: for images"
             " pixels='ids' gives tokens."
         )
+    language: PreTrainedModel
     if isinstance(model.config, PeerConfig):
         language = PeerForMaskedLM(model.config)
     else:

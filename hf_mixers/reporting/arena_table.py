@@ -117,8 +117,8 @@ def _average(cells: Mapping[str, Cell]) -> str:
 
 
 def _published_average(row: PublishedRow) -> str:
-    scores = [row.score(task) for task in AVERAGED]
-    return "" if None in scores else f"{np.mean(scores):.2f}"
+    scores = [score for task in AVERAGED if (score := row.score(task)) is not None]
+    return "" if len(scores) < len(AVERAGED) else f"{np.mean(scores):.2f}"
 
 
 def _explain(results: Sequence[Mapping[str, Any]]) -> str:

@@ -45,27 +45,28 @@ class TaskCollator(SequenceCollator):
             raise ValueError("zero_is_padding was given with padding='none': batch and max mask.")
         self.length = length if padding == "max" else None
         self.zero_is_padding, self.reads_padding = zero_is_padding, reads_padding
+        self.pad_token_id = pad_token_id
         self.inner = FlatCollator() if padding == "none" else PaddedCollator(pad_token_id)
 
     def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
         batch = self.inner.lay_out(name, values, suffix)
         if self.length is not None:
-            batch = self._widen(batch, name)
+            batch = self._widen(batch, self.length)
         if self.reads_padding and f"attention_mask{suffix}" in batch:
             batch[f"attention_mask{suffix}"].fill_(1)
         if self.zero_is_padding and name == "input_ids":
             batch[f"attention_mask{suffix}"] = _mask_zeros(batch[f"input_ids{suffix}"])
         return batch
 
-    def _widen(self, batch: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    def _widen(self, batch: dict[str, Tensor], length: int) -> dict[str, Tensor]:
         wide = {}
         for key, rows in batch.items():
-            missing = self.length - rows.shape[1]
+            missing = length - rows.shape[1]
             if missing < 0:
                 raise ValueError(
-                    f"A sequence has {rows.shape[1]} tokens: padding='max' is for {self.length}."
+                    f"A sequence has {rows.shape[1]} tokens: padding='max' is for {length}."
                 )
-            value = self.inner.pad_token_id if key.startswith("input_ids") else 0
+            value = self.pad_token_id if key.startswith("input_ids") else 0
             wide[key] = torch.cat(
                 [rows, rows.new_full((len(rows), missing, *rows.shape[2:]), value)], 1
             )

@@ -77,8 +77,11 @@ class TextCode:
             content = tuple(range(1, _NUM_BYTES + 1))
             self.code = Code(_NUM_BYTES + 2, 0, _NUM_BYTES + 1, content)
             return
+        tokenizer: ByteTokenizer | CharTokenizer
         if tokenization == "bytes":
             tokenizer = ByteTokenizer(add_sep=append_eos)
+        elif corpus is None:
+            raise ValueError("tokenization='chars' was given without a corpus.")
         else:
             tokenizer = CharTokenizer.train(corpus, min_count=min_count, add_sep=append_eos)
         special = tokenizer.all_special_ids
@@ -105,16 +108,16 @@ class TextCode:
             data = _cut(text.encode() if isinstance(text, str) else text, room, keep_end)
             ids = np.frombuffer(data, np.uint8).astype(np.int16)
             ids = ids + (1 if self.tokenization == "lra_bytes" else len(SPECIAL_TOKENS))
-        if self.append_eos:
+        if self.code.eos_id is not None:
             ids = np.append(ids, self.code.eos_id)
         if len(ids) == 0:
             ids = np.array([self.code.pad_token_id])
         return ids.astype(np.min_scalar_type(self.code.vocab_size))
 
     def _encode_chars(self, text: str) -> np.ndarray:
-        if not text:
-            return np.empty(0, dtype=np.int64)
         tokenizer = self.code.tokenizer
+        if not text or tokenizer is None:
+            return np.empty(0, dtype=np.int64)
         ids = tokenizer(
             [text],
             add_special_tokens=False,

@@ -6,7 +6,7 @@ tokens lies strictly between `min_length` and `max_length`. That is the distribu
 recursive generator of the Long Range Arena, with operations on whole levels in place of recursion.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,7 +97,9 @@ class ListOps(TaskRows):
 
     def _find_distinct(self, num_examples: int) -> np.ndarray:
         """Numbers of the first draws that are all different trees."""
-        seen, draws, draw, last = set(), [], 0, 0
+        seen: set[bytes] = set()
+        draws: list[int] = []
+        draw = last = 0
         while len(draws) < num_examples:
             content = self._make(draw)[0].tobytes()
             if content not in seen:
@@ -163,8 +165,8 @@ def fill_tree(levels: list[Level], generator: np.random.Generator) -> tuple[np.n
     num_nodes = [len(level.is_operator) for level in levels]
     limits = np.cumsum(num_nodes)[:-1]
     digits = np.split(generator.integers(0, 10, size=sum(num_nodes)), limits)
-    kinds = generator.integers(0, len(OPERATORS), size=_count(levels) - sum(num_nodes))
-    kinds = np.split(kinds, np.cumsum([len(level.children) for level in levels])[:-1])
+    drawn = generator.integers(0, len(OPERATORS), size=_count(levels) - sum(num_nodes))
+    kinds = np.split(drawn, np.cumsum([len(level.children) for level in levels])[:-1])
     values, sizes = _reduce(levels, digits, kinds)
     symbols = np.empty(int(sizes[0][0]), dtype=np.uint8)
     # from the root down: where each node begins
@@ -187,7 +189,7 @@ def _reduce(
 ) -> tuple[int, list[np.ndarray]]:
     """Value of the tree, and the tokens of every node by level; from the leaves up."""
     sizes: list[np.ndarray] = []
-    values = None
+    values = digits[-1]
     for depth in range(len(levels) - 1, -1, -1):
         level, below = levels[depth], values
         values, size = digits[depth].copy(), np.ones(len(digits[depth]), dtype=np.int64)
@@ -234,7 +236,7 @@ def evaluate(symbols: Sequence[str]) -> int:
     raise ValueError(f"The expression lacks {len(open_lists)} closing brackets.")
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
     "[MIN": min,
     "[MAX": max,
     "[MED": lambda values: int(np.median(values)),

@@ -44,8 +44,8 @@ class Scene:
 
     image: np.ndarray
     label: int
-    markers: tuple[Place, Place]
-    ends: tuple[tuple[Place, Place], tuple[Place, Place]]
+    markers: tuple[Place, ...]
+    ends: tuple[tuple[Place, ...], ...]
     contours: np.ndarray
     distractors: np.ndarray
     margin: int
@@ -168,8 +168,8 @@ def _begin_targets(tables: DashTables, chance: np.random.Generator) -> list[_Con
     second = _add(first, tuple(np.round(offset).astype(int).tolist()))
     contours = [_Contour(tables, first, angle), _Contour(tables, second, _draw_angle(chance))]
     inner = range(tables.edge, tables.edge + settings.resolution)
-    places = [place for one in contours for place in (one.start, one.end, one.pivot)]
-    return contours if all(y in inner and x in inner for y, x in places) else None
+    used = [place for one in contours for place in (one.start, one.end, one.pivot)]
+    return contours if all(y in inner and x in inner for y, x in used) else None
 
 
 def _draw_distractors(

@@ -1,6 +1,6 @@
 """Grey images as sequences of pixels, in memory or in files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ class PixelFiles(TaskRows):
 
 def pixel_task(
     name: str,
-    parts: dict[str, TaskRows],
+    parts: Mapping[str, TaskRows],
     shape: tuple[int, int],
     class_names: Sequence[str],
     *,

@@ -18,7 +18,7 @@ _CHUNK = 1 << 24
 _TABLES = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json"}
 
 
-class LineFile(Sequence):
+class LineFile:
     """Lines of a file by number, read when asked for.
 
     Args:
@@ -27,7 +27,8 @@ class LineFile(Sequence):
     """
 
     def __init__(self, path: str | os.PathLike, has_head: bool = False):
-        self.path, self._file = os.fspath(path), None
+        self.path = os.fspath(path)
+        self._file: int | None = None
         ends = [np.zeros(1, dtype=np.int64)]
         with open(self.path, "rb") as file:
             position = 0
@@ -51,6 +52,9 @@ class LineFile(Sequence):
         # pread has no position that processes could share
         return os.pread(self._file, end - start, start).rstrip(b"\r\n")
 
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[number] for number in range(len(self)))
+
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_file": None}
 
@@ -59,7 +63,20 @@ class LineFile(Sequence):
             os.close(self._file)
 
 
-class ColumnTexts(Sequence):
+class TextSource:
+    """Texts by number, which may lie anywhere."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __getitem__(self, number: int) -> str:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[number] for number in range(len(self)))
+
+
+class ColumnTexts(TextSource):
     """Texts of a column, from memory-mapped rows."""
 
     def __init__(self, rows: Dataset, column: str):
@@ -76,10 +93,10 @@ class ColumnTexts(Sequence):
             yield from batch[self.column]
 
 
-class FileTexts(Sequence):
+class FileTexts(TextSource):
     """Texts of files, one each."""
 
-    def __init__(self, files: Sequence[Path]):
+    def __init__(self, files: Sequence[Path | str]):
         self.files = [os.fspath(file) for file in files]
 
     def __len__(self) -> int:

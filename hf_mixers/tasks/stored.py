@@ -76,7 +76,7 @@ def write_task(
     (folder / _DESCRIPTION).write_text(json.dumps(about, indent=1) + "\n")
 
 
-def load_stored(folder: Path, name: str) -> dict[str, StoredRows] | None:
+def load_stored(folder: Path, name: str) -> dict[str, TaskRows] | None:
     """Parts that `write_task` wrote, or None if the folder has none of this task."""
     if not (folder / _DESCRIPTION).is_file():
         return None
@@ -113,7 +113,8 @@ def _write_part(rows: TaskRows, file: Path, part: str, num_processes: int) -> No
             writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
             writer.write_table(table)
             bar.update(len(table))
-    writer.close()
+    if writer is not None:
+        writer.close()
 
 
 def _make_tables(rows: TaskRows, num_processes: int) -> Iterator:

@@ -169,8 +169,9 @@ def load(
     tables = _complete(tables, columns["label"], validation_fraction, data_seed)
     names = sorted({value for rows in tables.values() for value in rows[columns["label"]][:]})
     tasks = _name_tasks(tables, task_column)
-    sizes, notes = open_fasta(genome).sizes, []
-    parts, longest = {}, 0
+    sizes, longest = open_fasta(genome).sizes, 0
+    notes: list[str] = []
+    parts = {}
     for part in PARTS:
         rows = tables[part]
         variants = _read_variants(rows, columns, sizes, source)

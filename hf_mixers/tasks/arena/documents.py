@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +12,11 @@ from transformers.utils import logging
 from ...data.splits import split_stratified
 from ..batches import Padding
 from ..codes import TextCode, Tokenization
+from ..rows import TaskRows
 from ..sources import (
     PARTS,
     ColumnTexts,
+    TextSource,
     complete_parts,
     find_column,
     find_path,
@@ -39,10 +40,10 @@ _TAGS = re.compile(r"\[\w+.\w+\]")
 _SPLITS = {"paper": (0.7, 0.1, 0.2), "release": (0.8, 0.2)}
 
 
-class Untagged(Sequence):
+class Untagged(TextSource):
     """Texts without the tags of their areas."""
 
-    def __init__(self, texts: Sequence[str]):
+    def __init__(self, texts: TextSource):
         self.texts = texts
 
     def __len__(self) -> int:
@@ -103,7 +104,7 @@ def load(
         seed=data_seed,
         text_column=text,
     )
-    sources = {part: ColumnTexts(tables[part], text) for part in PARTS}
+    sources: dict[str, TextSource] = {part: ColumnTexts(tables[part], text) for part in PARTS}
     if remove_tags:
         sources = {part: Untagged(texts) for part, texts in sources.items()}
     code = TextCode(
@@ -113,7 +114,9 @@ def load(
     parts = {}
     for part in PARTS:
         labels = number_labels(tables[part], label, names)
-        rows = TextRows(sources[part], labels, code, cut, reference_cut and part == "train")
+        rows: TaskRows = TextRows(
+            sources[part], labels, code, cut, reference_cut and part == "train"
+        )
         if too_long == "drop" and max_length is not None:
             rows = _drop_long(rows, max_length, part, notes)
         parts[part] = rows
@@ -162,7 +165,7 @@ def _split(rows: Dataset, label: str, split: str, seed: int) -> DatasetDict:
     return DatasetDict({part: rows.select(np.concatenate(found)) for part, found in chosen.items()})
 
 
-def _drop_long(rows: TextRows, max_length: int, part: str, notes: list[str]) -> TextRows:
+def _drop_long(rows: TaskRows, max_length: int, part: str, notes: list[str]) -> TaskRows:
     kept = np.flatnonzero(rows.lengths <= max_length)
     if len(kept) == 0:
         raise ValueError(f"No document of {part} has at most {max_length} tokens.")

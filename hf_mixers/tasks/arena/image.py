@@ -120,7 +120,8 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 def _read_cifar(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
     batches = [_read_batch(folder / name) for name in _TRAIN_BATCHES]
-    train = tuple(np.concatenate(column) for column in zip(*batches, strict=True))
+    images, labels = zip(*batches, strict=True)
+    train = np.concatenate(images), np.concatenate(labels)
     names = [str(number) for number in range(10)]
     if (folder / "batches.meta").is_file():
         stored = _unpickle(folder / "batches.meta")[b"label_names"]

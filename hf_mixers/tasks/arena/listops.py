@@ -11,7 +11,15 @@ from ..batches import Padding
 from ..codes import ListOpsVocabulary, SymbolCode, count_symbols
 from ..listops_trees import NUM_CLASSES, SYMBOLS, ListOps, ListOpsSettings, read_source
 from ..rows import TaskRows
-from ..sources import PARTS, ColumnTexts, LineFile, find_column, find_path, read_tables
+from ..sources import (
+    PARTS,
+    ColumnTexts,
+    LineFile,
+    TextSource,
+    find_column,
+    find_path,
+    read_tables,
+)
 from ..stored import load_stored, split_rows
 from ..task import Task, TaskKind
 
@@ -50,7 +58,7 @@ class ListOpsLines(TaskRows):
         return counts if limit is None else np.minimum(counts, limit)
 
 
-class _TsvSources:
+class _TsvSources(TextSource):
     """The first columns of the lines of a TSV file."""
 
     def __init__(self, lines: LineFile):
@@ -100,6 +108,7 @@ def load(
     stored = load_stored(folder, "listops")
     if stored is not None:
         return _describe(stored, SymbolCode(), padding, max(_limits(stored)))
+    sources: dict[str, tuple[TextSource, np.ndarray]]
     if (folder / _FILES["train"]).exists():
         sources = {part: _read_tsv(folder / name) for part, name in _FILES.items()}
     else:
@@ -153,7 +162,7 @@ def _limits(parts) -> Iterator[int]:
     return (int(part.lengths.max()) for part in parts.values())
 
 
-def _read_tsv(file: Path) -> tuple[_TsvSources, np.ndarray]:
+def _read_tsv(file: Path) -> tuple[TextSource, np.ndarray]:
     if not file.exists():
         raise ValueError(f"{file} does not exist; {_WHERE}")
     with open(file, encoding="utf-8") as handle:
@@ -175,8 +184,9 @@ def _read_target(line: bytes, place: str) -> int:
     raise ValueError(f"{place} has the target {target[:20]!r}: 0 to 9 are accepted.")
 
 
-def _read_copies(folder: Path) -> dict[str, tuple[ColumnTexts, np.ndarray]]:
-    tables, found = read_tables(folder, _WHERE), {}
+def _read_copies(folder: Path) -> dict[str, tuple[TextSource, np.ndarray]]:
+    tables = read_tables(folder, _WHERE)
+    found: dict[str, tuple[TextSource, np.ndarray]] = {}
     for part in PARTS:
         if part not in tables:
             raise ValueError(f"{folder} has no part {part}; {_WHERE}")

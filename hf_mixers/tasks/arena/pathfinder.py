@@ -77,17 +77,21 @@ def load(
         return describe(name, _check_stored(stored, pixels, resolution))
     if split not in ("s4", "file_order", "paramixer"):
         raise ValueError(f"split={split!r} was given: s4, file_order and paramixer are accepted.")
-    files, labels, groups, notes = [], [], [], []
+    files: list[Path] = []
+    labels: list[int] = []
+    groups: list[int] = []
+    notes: list[str] = []
     for root in _find_roots(folder, resolution, difficulty, where):
         found = _read_metadata(root, where)
+        files += found[0]
+        labels += found[1]
+        groups += found[2]
         notes += found[3]
-        for collected, new in zip((files, labels, groups), found[:3], strict=True):
-            collected.extend(new)
     rows = PixelFiles(files, np.array(labels), pixels, resolution)
     chosen = _split(len(files), groups, split)
     parts = {part: rows.select(numbers) for part, numbers in chosen.items()}
-    for part, found in parts.items():
-        if len(found) == 0:
+    for part, chosen_rows in parts.items():
+        if len(chosen_rows) == 0:
             raise ValueError(f"The part {part} is empty: {len(files)} images were found.")
     return describe(name, parts, notes=notes)
 

@@ -13,7 +13,7 @@ _ORDER_VOCABULARY = 6
 
 def make_adding(
     *,
-    base_length: int | None = 200,
+    base_length: int = 200,
     length: int | None = None,
     longest: int | None = None,
     num_train: int = 50_000,

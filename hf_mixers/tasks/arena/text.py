@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..sources import (
     PARTS,
     ColumnTexts,
     FileTexts,
+    TextSource,
     complete_parts,
     find_column,
     find_path,
@@ -45,7 +45,7 @@ class TextRows(TaskRows):
 
     def __init__(
         self,
-        texts: Sequence[str],
+        texts: TextSource,
         labels: np.ndarray,
         code: TextCode,
         max_length: int | None = None,
@@ -66,10 +66,10 @@ class TextRows(TaskRows):
         return np.array([self.code.count(self.texts[int(row)], self.max_length) for row in rows])
 
 
-class BytesRepr(Sequence):
+class BytesRepr(TextSource):
     """Texts as Python writes their bytes: b'...' with escapes, as a published loader reads them."""
 
-    def __init__(self, texts: Sequence[str]):
+    def __init__(self, texts: TextSource):
         self.texts = texts
 
     def __len__(self) -> int:
@@ -111,9 +111,11 @@ def load(
     if (folder / "aclImdb").is_dir():
         folder = folder / "aclImdb"
     is_official = all((folder / part / c).is_dir() for part in ("train", "test") for c in _CLASSES)
+    names: tuple[str, ...] = _CLASSES
+    sources: dict[str, tuple[TextSource, np.ndarray]]
     if is_official:
-        sources, names = {part: _read_folder(folder / part) for part in ("train", "test")}, _CLASSES
-        sources, notes = _complete(sources, reference_validation, validation_fraction, data_seed)
+        found = {part: _read_folder(folder / part) for part in ("train", "test")}
+        sources, notes = _complete(found, reference_validation, validation_fraction, data_seed)
     else:
         tables, notes, label, text = _read_tables(
             folder, reference_validation, validation_fraction, data_seed
@@ -191,7 +193,7 @@ def _complete(sources, reference_validation, fraction, seed):
     texts = {"train": "train", "validation": "train", "test": "test"}
     if reference_validation:
         texts["validation"] = "test"
-    found = {}
+    found: dict[str, tuple[TextSource, np.ndarray]] = {}
     for part, rows in tables.items():
         files = sources[texts[part]][0].files
         chosen = FileTexts([files[row] for row in rows["row"][:]])
