@@ -44,9 +44,7 @@ def test_objects_are_texts_pairs_or_mappings():
     found = [(record.id, record.sequence) for record in read_records(items)]
     assert found == [("record_1", "ACGT"), ("b", "GG"), ("record_3", "TT"), ("d", "CC")]
     assert list(read_records([])) == []
-    with pytest.raises(
-        ValueError, match="Item 1 is int: text, a pair of id and text"
-    ):
+    with pytest.raises(ValueError, match="Item 1 is int: text, a pair of id and text"):
         list(read_records([3]))
     with pytest.raises(ValueError, match="Item 1 has no 'sequence': it has text"):
         list(read_records([{"text": "ACGT"}]))
