@@ -67,13 +67,11 @@ wheel: install  ## build the wheel, install it elsewhere and use it
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt torch
 	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
-	cd $(VENV)-wheel && bin/hf-mixers --version && bin/python -c "import hf_mixers, torch; \
-		model = hf_mixers.ChordMixerModel(hf_mixers.ChordMixerConfig()); \
-		print(model(torch.tensor([[5, 6, 7, 8]])).pooler_output.shape)"
+	cd $(VENV)-wheel && bin/hf-mixers --help && bin/python $(CURDIR)/.github/scripts/use_wheel.py
 
 benchmarks: install  ## measure everything (hours, on a quiet machine), then make tables and plots
 	$(BIN)/python -m benchmarks.speed all
 	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

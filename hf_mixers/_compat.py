@@ -84,7 +84,7 @@ def collator_without_unused_columns(
 
 def wrap_for_evaluation(trainer: "Trainer") -> nn.Module:
     """The trainer's model as training left it, or prepared for evaluation if there was none."""
-    model: Any = trainer._wrap_model(trainer.model, training=False)  # type: ignore[arg-type]  # a Trainer at work has a model
+    model: Any = trainer._wrap_model(trainer.model, training=False)
     if not trainer.accelerator._models and model is trainer.model:
         model = trainer.accelerator.prepare_model(model, evaluation_mode=True)
     return model

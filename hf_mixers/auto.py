@@ -89,7 +89,7 @@ def register_family(family: Family) -> Family:
     if AutoModelForImageClassification in family.models and is_vision_available():
         from .models.image_processing_grey import GreyImageProcessor
 
-        classes = {"pil": GreyImageProcessor}
+        classes: dict[str, type] = {"pil": GreyImageProcessor}
         AutoImageProcessor.register(family.config, image_processor_classes=classes, exist_ok=True)
     return family
 

@@ -8,7 +8,15 @@ import typer
 from .process import finish, show_log, with_sentence
 
 # a command is a module of this folder with a function `command`; its name is the command's
-COMMANDS = ("finetune", "pretrain", "predict", "embed", "info", "convert", "publish")
+COMMANDS = (
+    "finetune",
+    "pretrain",
+    "predict",
+    "embed",
+    "info",
+    "convert",
+    "publish",
+)
 # a group of commands is a module with an `app` of its own
 GROUPS = ("arena",)
 

@@ -66,6 +66,6 @@ def resolve(
         configuration.put("training.resume_from_checkpoint", "true")
     options, arguments = configuration.build()
     # before anything is written there
-    take_folder(arguments)
+    take_folder(arguments)  # type: ignore[arg-type]  # recipes have arguments of this kind
     save_run(output / "run.yaml", options, arguments)
     return options, arguments

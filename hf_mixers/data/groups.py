@@ -87,4 +87,4 @@ def _match_groups(dataset: Dataset, pattern: str) -> list[str | None]:
         )
     column = "description" if "description" in dataset.column_names else "id"
     found = (expression.search(text or "") for text in read_column(dataset, column))
-    return [match and match.group(1) for match in found]
+    return [None if match is None else match.group(1) for match in found]

@@ -159,7 +159,7 @@ class Engine:
 
     def _make_batches(self, items: Sequence[Item], rows: list[int]) -> Iterator[list[int]]:
         """Rows of like length within the budget, longest first."""
-        lengths = {row: len(items[row].ids) for row in rows}  # type: ignore[arg-type]
+        lengths = {row: len(items[row].ids) for row in rows}
         batch: list[int] = []
         tokens = 0
         for row in sorted(rows, key=lambda row: (-lengths[row], row)):

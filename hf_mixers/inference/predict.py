@@ -139,7 +139,7 @@ class PredictionTable:
         row |= {"id": one.id, "length": one.length, "note": one.note}
         row |= {"label": one.label, "probability": one.probability}
         if one.scores is not None:
-            ranked = sorted(one.scores, key=lambda name: -one.scores[name])[1 : self.top]  # type: ignore[index]
+            ranked = sorted(one.scores, key=lambda name: -one.scores[name])[1 : self.top]
             for rank, name in enumerate(ranked, 2):
                 row |= {f"label_{rank}": name, f"probability_{rank}": one.scores[name]}
             if self.all_scores:

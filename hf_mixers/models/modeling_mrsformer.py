@@ -339,7 +339,7 @@ class MrsFormerForImageClassification(MrsFormerPreTrainedModel, SequenceClassifi
 
     model_class = MrsFormerModel
     main_input_name = "pixel_values"
-    input_modalities = ("image",)
+    input_modalities = ("image",)  # type: ignore[assignment]  # transformers has tuples too
 
     def __init__(self, config: MrsFormerConfig):
         if config.image_size is None:

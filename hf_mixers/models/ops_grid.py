@@ -21,7 +21,7 @@ from .packing import Pack
 class GridBlock(NamedTuple):
     """Sequences side by side: `(count, rows, width)` slots, of which each may hold a token."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # the method of tuples is not used
     rows: int
     width: int
     is_full: bool  # every slot holds a token

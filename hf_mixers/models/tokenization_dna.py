@@ -56,7 +56,7 @@ class DnaTokenizer(TableTokenizer):
             kwargs["tokenizer_object"] = _build_dna_backend()
         super().__init__(add_cls=add_cls, add_sep=add_sep, unknown=unknown, **kwargs)
         # files of earlier releases keep white space
-        self._tokenizer.normalizer = _normalizer()
+        self.backend_tokenizer.normalizer = _normalizer()
 
     def _encode_plus(self, text, text_pair=None, **options) -> BatchEncoding:
         self._check_letters(list(strings([text, text_pair])))
@@ -64,7 +64,7 @@ class DnaTokenizer(TableTokenizer):
 
     def _check_letters(self, texts: list[str]) -> None:
         """Warn of characters that become `[UNK]`, or refuse them."""
-        counts = Counter()
+        counts: Counter[str] = Counter()
         for text in texts:
             # quick where there is nothing to say; tokens that are spelt out are known
             if text.encode(errors="surrogatepass").translate(None, _KNOWN):

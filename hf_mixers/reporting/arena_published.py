@@ -1,5 +1,6 @@
 """Results that publications report for the Long Range Arena, in percent."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 # the columns of the published tables; the average is over the first five
@@ -21,7 +22,7 @@ class PublishedRow:
         return self.scores[place] if place < len(self.scores) else None
 
 
-def _rows(source: str, table: dict[str, tuple[float | None, ...]]) -> list[PublishedRow]:
+def _rows(source: str, table: Mapping[str, tuple[float | None, ...]]) -> list[PublishedRow]:
     return [PublishedRow(model, source, scores) for model, scores in table.items()]
 
 

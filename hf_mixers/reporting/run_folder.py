@@ -10,10 +10,9 @@ from ..auto import FAMILIES
 from ..metrics import overall_values
 from ..privacy import strip_private
 from ..training.hub import PublishingTrainer
-from .atomic import write_atomically
 from .card import make_card
 from .environment import run_environment
-from .files import write_json
+from .files import write_json, write_text
 from .plots import plot_history
 
 logger = logging.get_logger(__name__)
@@ -87,7 +86,7 @@ def write_run(
     plot_history(history, folder / "history.png")
     # a card tells of the test part alone: with others, settings are still being chosen; peers that
     # a mixer is compared with have none
-    if part == "test" and trainer.model.config.model_type in FAMILIES:
+    if part == "test" and model.config.model_type in FAMILIES:
         _write_card(
             trainer,
             reports,
@@ -128,8 +127,7 @@ def _write_card(trainer: PublishingTrainer, reports: Mapping[str, Mapping], **de
         license=getattr(trainer.args, "license", None),
         **description,
     )
-    with write_atomically(Path(trainer.args.output_dir) / "README.md") as draft:
-        card.save(draft)
+    write_text(Path(trainer.args.output_dir) / "README.md", str(card))
 
 
 def log_overall(reports: Mapping[str, Mapping]) -> None:

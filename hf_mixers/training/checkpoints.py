@@ -36,7 +36,7 @@ def find_checkpoints(folder: str | Path) -> Found:
         number = path.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-")
         if path.is_dir() and number.isdecimal():
             numbered[int(number)] = path
-    broken = {}
+    broken: dict[Path, str] = {}
     for number in sorted(numbered, reverse=True):
         fault = find_fault(numbered[number])
         if fault is None:

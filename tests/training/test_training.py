@@ -43,7 +43,7 @@ def losses(trainer):
 @every_family
 @pytest.mark.parametrize("collator", [FlatCollator(), PaddedCollator()])
 def test_it_learns_with_either_layout(row, collator, tmp_path):
-    trainer = build_trainer(row.name, arguments(tmp_path, num_train_epochs=8), collator)
+    trainer = build_trainer(row.name, arguments(tmp_path, num_train_epochs=12), collator)
     trainer.train()
     assert trainer.evaluate()["eval_accuracy"] > 0.95
 
