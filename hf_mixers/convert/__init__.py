@@ -5,6 +5,7 @@ which the original model was built. Every weight must find its place: missing an
 are errors.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -38,9 +39,22 @@ def from_original(
     """
     if family not in CONVERTERS:
         raise ValueError(f"family must be one of {', '.join(CONVERTERS)}, got {family!r}.")
+    missing = _required_arguments(family) - set(original_constructor_arguments)
+    if missing:
+        raise ValueError(
+            f"{family} requires {' and '.join(sorted(missing))}, as given to the original class."
+        )
     state = source if isinstance(source, Mapping) else read_state_dict(Path(source))
     model, renamed = CONVERTERS[family](
         without_prefix(dict(state)), **original_constructor_arguments
     )
     load_exactly(model, renamed)
     return model.eval()
+
+
+def _required_arguments(family: str) -> set[str]:
+    """Arguments of the original class that neither its weights nor a default tell."""
+    parameters = inspect.signature(CONVERTERS[family]).parameters.values()
+    return {
+        one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty
+    }

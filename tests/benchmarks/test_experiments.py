@@ -13,11 +13,13 @@ from hf_mixers.recipes.models import known_fields_of
 from hf_mixers.recipes.options import parse_settings
 from tests.examples.example_runs import load
 
-RECIPES = (
-    "hf_mixers.recipes.finetune",
-    "hf_mixers.recipes.pretrain",
-    "hf_mixers.recipes.arena",
-)
+# by recipe, the first step after options are accepted
+RECIPES = {
+    "hf_mixers.recipes.finetune": "begin_run",
+    "hf_mixers.recipes.pretrain": "begin_run",
+    "hf_mixers.recipes.arena": "begin_run",
+    "hf_mixers.recipes.frozen": "load_parts",
+}
 
 
 @pytest.fixture
@@ -110,15 +112,16 @@ def test_scripts_accept_what_experiments_ask_for(name, tmp_path, monkeypatch):
     class Accepted(Exception):
         pass
 
-    def accept(arguments, **options):
+    def accept(*arguments, **options):
         raise Accepted
 
     experiment = EXPERIMENTS[name]
     script = load(experiment.script)
     # a run begins in the script, or in the recipe that it calls
-    for place in (script, *map(import_module, RECIPES)):
-        if hasattr(place, "begin_run"):
-            monkeypatch.setattr(place, "begin_run", accept)
+    for recipe, step in RECIPES.items():
+        monkeypatch.setattr(import_module(recipe), step, accept)
+    if hasattr(script, "begin_run"):
+        monkeypatch.setattr(script, "begin_run", accept)
     with pytest.raises(Accepted):
         script.main([*experiment.arguments, "--output_dir", str(tmp_path)])
 

@@ -45,7 +45,9 @@ def test_a_file_of_weights_becomes_a_folder(original, run, tmp_path):
     ("words", "message"),
     [
         (["gru"], "'gru'"),
-        (["chordmixer", "--set", "nonsense=3"], "nonsense"),
+        (["chordmixer"], "chordmixer requires track_size, as given to the original class."),
+        (["paramixer", "--set", "a=1"], "paramixer requires pos_embedding and protocol, as given"),
+        (["chordmixer", "--set", "track_size=3", "--set", "nonsense=3"], "nonsense"),
         (["chordmixer", "--set", "a"], "--set takes key=value, got 'a'."),
     ],
 )

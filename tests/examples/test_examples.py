@@ -166,10 +166,10 @@ def test_genomes_are_classified_with_the_published_settings(tmp_path, quiet):
     assert (config.pooling, config.position_embedding_type) == ("flat", "absolute")
     assert (config.hidden_size, config.intermediate_size, config.num_factors) == (32, 128, 9)
     assert (config.vocab_size, config.pad_token_id) == (5, 4)
+    # a folder of its own: the results of a smoke run are replaced by the next
+    turned = ["--reverse_complement", "true", "--output_dir", str(tmp_path / "turned")]
     with pytest.raises(ValueError, match="would move the padding of flat pooling"):
-        script.main(
-            [*options, "--reverse_complement", "true", "--output_dir", str(tmp_path / "other")]
-        )
+        script.main([*options, *turned])
 
     # the saved model answers as it did: cut, padded, nothing masked
     with open(tmp_path / "predictions.csv") as file:
@@ -236,16 +236,17 @@ def test_classes_of_a_table_are_numbers_or_text(labels, names, tmp_path, quiet):
     rows = [f"{'ACGT' * 6}{'ACGT'[i % 2] * i},{labels.split()[i % 2]}" for i in range(60)]
     (tmp_path / "genes.csv").write_text("\n".join(["sequence,kind", *rows]))
     options = ["--data", str(tmp_path / "genes.csv"), "--label_column", "kind"]
-    options += ["--num_train_epochs", "1", "--baselines", "none", "--output_dir", str(tmp_path)]
+    options += ["--num_train_epochs", "1", "--baselines", "none"]
     settings = '{"track_size": 4, "intermediate_size": 8}'
     script = load("finetune_classification")
-    results = script.main([*options, "--settings", settings])
+    words = [*options, "--settings", settings, "--output_dir", str(tmp_path / "run")]
+    results = script.main(words)
     assert results["config"]["id2label"] == dict(enumerate(names))
 
     numbers = "\n".join(["sequence,kind", *(row.split(",")[0] + ",0.5" for row in rows)])
     (tmp_path / "genes.csv").write_text(numbers)
     with pytest.raises(ValueError, match="Labels must be classes"):
-        script.main([*options, "--output_dir", str(tmp_path / "numbers")])
+        script.main([*options, "--output_dir", str(tmp_path / "other")])
 
 
 def test_settings_that_are_no_json_are_refused_in_one_sentence(tmp_path, quiet):
