@@ -45,7 +45,7 @@ class TaskCollator(SequenceCollator):
             raise ValueError("zero_is_padding was given with padding='none': batch and max mask.")
         self.length = length if padding == "max" else None
         self.zero_is_padding, self.reads_padding = zero_is_padding, reads_padding
-        self.inner = FlatCollator() if padding == "none" else PaddedCollator(pad_token_id)
+        self.inner: Any = FlatCollator() if padding == "none" else PaddedCollator(pad_token_id)
 
     def lay_out(self, name: str, values: list[Tensor], suffix: str) -> dict[str, Any]:
         batch = self.inner.lay_out(name, values, suffix)

@@ -8,6 +8,7 @@ recursive generator of the Long Range Arena, with operations on whole levels in 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -97,7 +98,9 @@ class ListOps(TaskRows):
 
     def _find_distinct(self, num_examples: int) -> np.ndarray:
         """Numbers of the first draws that are all different trees."""
-        seen, draws, draw, last = set(), [], 0, 0
+        seen: set = set()
+        draws: list[int] = []
+        draw = last = 0
         while len(draws) < num_examples:
             content = self._make(draw)[0].tobytes()
             if content not in seen:
@@ -221,7 +224,8 @@ def evaluate(symbols: Sequence[str]) -> int:
             open_lists.append((symbol, []))
             continue
         if symbol == "]" and open_lists and open_lists[-1][1]:
-            value = _FUNCTIONS[open_lists[-1][0]](open_lists.pop()[1])
+            function: Any = _FUNCTIONS[open_lists[-1][0]]
+            value = function(open_lists.pop()[1])
         elif symbol.isdigit() and len(symbol) == 1:
             value = int(symbol)
         else:

@@ -125,8 +125,8 @@ def draw_scene(settings: PathfinderSettings, chance: np.random.Generator) -> Sce
     return Scene(
         image=np.round((canvas - low) * (255 / (high - low))).astype(np.uint8),
         label=label,
-        markers=tuple(_add(place, (-edge, -edge)) for place in markers),
-        ends=tuple(
+        markers=tuple(_add(place, (-edge, -edge)) for place in markers),  # type: ignore[arg-type]
+        ends=tuple(  # type: ignore[arg-type]  # two contours with two ends each
             tuple(_add(place, (-edge, -edge)) for place in (contour.start, contour.end))
             for contour in contours
         ),

@@ -27,7 +27,8 @@ class LineFile(Sequence):
     """
 
     def __init__(self, path: str | os.PathLike, has_head: bool = False):
-        self.path, self._file = os.fspath(path), None
+        self.path = os.fspath(path)
+        self._file: int | None = None
         ends = [np.zeros(1, dtype=np.int64)]
         with open(self.path, "rb") as file:
             position = 0

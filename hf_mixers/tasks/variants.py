@@ -169,7 +169,8 @@ def load(
     tables = _complete(tables, columns["label"], validation_fraction, data_seed)
     names = sorted({value for rows in tables.values() for value in rows[columns["label"]][:]})
     tasks = _name_tasks(tables, task_column)
-    sizes, notes = open_fasta(genome).sizes, []
+    sizes = open_fasta(genome).sizes
+    notes: list[str] = []
     parts, longest = {}, 0
     for part in PARTS:
         rows = tables[part]

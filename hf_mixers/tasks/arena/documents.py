@@ -13,6 +13,7 @@ from transformers.utils import logging
 from ...data.splits import split_stratified
 from ..batches import Padding
 from ..codes import TextCode, Tokenization
+from ..rows import TaskRows
 from ..sources import (
     PARTS,
     ColumnTexts,
@@ -162,7 +163,7 @@ def _split(rows: Dataset, label: str, split: str, seed: int) -> DatasetDict:
     return DatasetDict({part: rows.select(np.concatenate(found)) for part, found in chosen.items()})
 
 
-def _drop_long(rows: TextRows, max_length: int, part: str, notes: list[str]) -> TextRows:
+def _drop_long(rows: TextRows, max_length: int, part: str, notes: list[str]) -> TaskRows:
     kept = np.flatnonzero(rows.lengths <= max_length)
     if len(kept) == 0:
         raise ValueError(f"No document of {part} has at most {max_length} tokens.")

@@ -9,6 +9,7 @@ import numpy as np
 from ..batches import Padding
 from ..pathfinder_images import PixelMode
 from ..pixels import PixelArrays, pixel_task, to_grey
+from ..rows import TaskRows
 from ..sources import find_path
 from ..task import Task, TaskKind
 
@@ -75,7 +76,7 @@ def load(
     if reference_validation:
         parts["validation"] = parts["test"]
         notes.append("The validation part is the test part, as in some published code.")
-    rows = {
+    rows: dict[str, TaskRows] = {
         part: PixelArrays(*parts[part], pixels, mean, std or 1.0)
         for part in ("train", "validation", "test")
     }
@@ -120,12 +121,12 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 def _read_cifar(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
     batches = [_read_batch(folder / name) for name in _TRAIN_BATCHES]
-    train = tuple(np.concatenate(column) for column in zip(*batches, strict=True))
+    images, labels = (np.concatenate(column) for column in zip(*batches, strict=True))
     names = [str(number) for number in range(10)]
     if (folder / "batches.meta").is_file():
         stored = _unpickle(folder / "batches.meta")[b"label_names"]
         names = [name.decode() if isinstance(name, bytes) else name for name in stored]
-    return {"train": train, "test": _read_batch(folder / "test_batch")}, names
+    return {"train": (images, labels), "test": _read_batch(folder / "test_batch")}, names
 
 
 def _read_batch(file: Path) -> Labelled:

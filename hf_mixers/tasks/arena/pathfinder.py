@@ -3,7 +3,7 @@
 import os
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -77,7 +77,10 @@ def load(
         return describe(name, _check_stored(stored, pixels, resolution))
     if split not in ("s4", "file_order", "paramixer"):
         raise ValueError(f"split={split!r} was given: s4, file_order and paramixer are accepted.")
-    files, labels, groups, notes = [], [], [], []
+    files: list[Any] = []
+    labels: list[Any] = []
+    groups: list[Any] = []
+    notes: list[str] = []
     for root in _find_roots(folder, resolution, difficulty, where):
         found = _read_metadata(root, where)
         notes += found[3]

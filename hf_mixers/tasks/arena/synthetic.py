@@ -1,5 +1,7 @@
 """Adding and temporal order as tasks, made from a seed."""
 
+from collections.abc import Mapping
+
 from ..batches import Padding
 from ..rows import TaskRows
 from ..stored import load_stored, split_rows
@@ -38,7 +40,7 @@ def load_adding(path, *, padding: Padding = "none") -> Task:
     return _describe_adding(parts, _longest(parts), padding)
 
 
-def _describe_adding(parts: dict[str, TaskRows], longest: int, padding: Padding) -> Task:
+def _describe_adding(parts: Mapping[str, TaskRows], longest: int, padding: Padding) -> Task:
     return Task(
         "adding",
         parts,
@@ -72,7 +74,7 @@ def load_temporal_order(path, *, padding: Padding = "none") -> Task:
     return _describe_order(parts, _longest(parts), padding)
 
 
-def _describe_order(parts: dict[str, TaskRows], longest: int, padding: Padding) -> Task:
+def _describe_order(parts: Mapping[str, TaskRows], longest: int, padding: Padding) -> Task:
     return Task(
         "temporal_order",
         parts,
@@ -87,7 +89,7 @@ def _describe_order(parts: dict[str, TaskRows], longest: int, padding: Padding) 
     )
 
 
-def _load(name: str, path) -> dict[str, TaskRows]:
+def _load(name: str, path) -> Mapping[str, TaskRows]:
     from ..sources import find_path
 
     parts = load_stored(find_path(path, f"{name}: {_WHERE}"), name)
@@ -96,7 +98,7 @@ def _load(name: str, path) -> dict[str, TaskRows]:
     return parts
 
 
-def _longest(parts: dict[str, TaskRows]) -> int:
+def _longest(parts: Mapping[str, TaskRows]) -> int:
     return max(int(part.lengths.max()) for part in parts.values())
 
 
