@@ -47,8 +47,9 @@ types: install  ## check the types of the package
 test: lint types  ## lint, check types and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-quick: lint  ## the quick tests, for the edit-test loop
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -m "not slow and not processes and not timing"
+quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
+		-m "not slow and not processes and not timing"
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -10,7 +10,7 @@ without labels fit the classes. Neighbours and probe learn from the training par
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import HfArgumentParser
+from transformers import HfArgumentParser, set_seed
 
 from hf_mixers.cli import run_as_script
 from hf_mixers.data import SplitOptions
@@ -27,10 +27,16 @@ class Output:
     output_dir: str = field(default="runs/frozen", metadata={"help": "Folder of the results."})
 
 
+def begin_run(options: FrozenOptions) -> None:
+    set_seed(options.seed)
+
+
 def main(arguments: list[str] | None = None) -> dict:
     parser = HfArgumentParser((FrozenOptions, DataOptions, SplitOptions, Output))
     options, data, split, output = parser.parse_args_into_dataclasses(arguments)
-    results = evaluate_frozen(options, data, split) | {"environment": run_environment(0)}
+    begin_run(options)
+    results = evaluate_frozen(options, data, split)
+    results["environment"] = run_environment(options.seed)
     write_json(Path(output.output_dir) / "metrics.json", results)
     return results
 

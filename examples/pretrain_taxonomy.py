@@ -159,7 +159,8 @@ def main(arguments: list[str] | None = None) -> dict:
     masked_lm.save_pretrained(training.output_dir)
     tokenizer.save_pretrained(training.output_dir)
     results = {
-        "validation": {"loss": trainer.evaluate()["eval_loss"]},
+        # classifiers of ranks that were not trained have nothing to say
+        "validation": {} if options.profiles_only else {"loss": trainer.evaluate()["eval_loss"]},
         "history": trainer.state.log_history,
         "profile_history": profile_history,
         "config": masked_lm.config.to_diff_dict(),

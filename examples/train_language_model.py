@@ -15,10 +15,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from hf_mixers.training.processes import begin_run, run_as_script
 from transformers import HfArgumentParser
 
 from hf_mixers.baselines.ngrams import NgramBaseline, describe_loss
+from hf_mixers.cli import run_as_script
 from hf_mixers.data import TokenWindows
 from hf_mixers.recipes.language_model import (
     build_language_model,
@@ -27,7 +27,8 @@ from hf_mixers.recipes.language_model import (
     make_collator,
     make_tokenizer,
 )
-from hf_mixers.recipes.options import RunArguments, parse_resume
+from hf_mixers.recipes.options import RunArguments, change_arguments, find_checkpoint
+from hf_mixers.recipes.path import begin_run, save_model
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
 from hf_mixers.training import MixerTrainer
@@ -70,10 +71,11 @@ def main(arguments: list[str] | None = None) -> dict:
     options, training = HfArgumentParser((Options, Arguments)).parse_args_into_dataclasses(
         arguments
     )
-    begin_run(training)
+    begin_run(training, smoke=options.smoke)
+    training = change_arguments(training, prediction_loss_only=True)
     if options.smoke:
         options.num_windows, options.max_eval_windows, options.window = 16, 4, 64
-        training.num_train_epochs = 1
+        training = change_arguments(training, num_train_epochs=1)
     texts = load_texts(options.data, options.text_column, options.split_column)
     tokenizer = make_tokenizer(options.tokenizer, texts.get("train") or texts["all"])
     parts = encode_parts(texts, tokenizer)
@@ -101,11 +103,12 @@ def main(arguments: list[str] | None = None) -> dict:
             training.seed,
         ),
     )
-    trainer.args.prediction_loss_only = True
-    trainer.train(resume_from_checkpoint=parse_resume(training))
+    trainer.train(resume_from_checkpoint=find_checkpoint(training))
     rows = [row["input_ids"] for row in held_out[options.report_on]]
     count = sum(len(ids) - 1 for ids in rows)
     loss = trainer.evaluate(held_out[options.report_on])["eval_loss"]
+    if not save_model(trainer):
+        return {}
     reports = {"model": describe_loss(loss, count)}
     for order in options.ngram_orders if options.objective == "causal" else ():
         baseline = NgramBaseline(order, len(tokenizer)).fit(parts["train"])
@@ -114,9 +117,9 @@ def main(arguments: list[str] | None = None) -> dict:
         print(f"{name}: perplexity {report['perplexity']:.4f}", end=", ")
         print(f"{report['bits_per_token']:.4f} bits per token", flush=True)
     folder = Path(training.output_dir)
-    trainer.save_model()
     tokenizer.save_pretrained(folder)
     results = {
+        "smoke": options.smoke,
         options.report_on: reports,
         "history": trainer.state.log_history,
         "options": asdict(options),

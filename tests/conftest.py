@@ -20,6 +20,7 @@ import hf_mixers  # noqa: F401  (registers the Auto classes)
 torch.set_num_threads(1)
 # a noisy machine must not fail a property by being slow
 settings.register_profile("default", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=5)
 settings.load_profile("default")
 
 

@@ -6,12 +6,13 @@ The client reads the address of the Hub when it is imported, hence a process of 
 import sys
 from pathlib import Path
 
+from transformers import TrainingArguments
+
 from hf_mixers import (
     ChordMixerConfig,
     ChordMixerForSequenceClassification,
     DnaTokenizer,
     MixerTrainer,
-    MixerTrainingArguments,
 )
 from hf_mixers.cli.main import app
 from hf_mixers.data.collators import FlatCollator
@@ -26,7 +27,8 @@ def make_trainer(folder: Path, strategy: str, push: bool = True) -> MixerTrainer
     start = folder.parent / "start"
     config = ChordMixerConfig(max_position_embeddings=16, track_size=2, intermediate_size=4)
     ChordMixerForSequenceClassification(config).save_pretrained(start)
-    arguments = MixerTrainingArguments(
+    # the stock arguments, which are saved with their token
+    arguments = TrainingArguments(
         str(folder),
         push_to_hub=push,
         hub_model_id=REPOSITORY,
@@ -37,6 +39,7 @@ def make_trainer(folder: Path, strategy: str, push: bool = True) -> MixerTrainer
         save_steps=1,
         report_to="none",
         use_cpu=True,
+        disable_tqdm=True,
     )
     rows = [{"input_ids": [5, 6, 7, 8], "labels": number % 2} for number in range(8)]
     return MixerTrainer(

@@ -54,6 +54,7 @@ def workplace(tmp_path, monkeypatch, quiet):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_page)
 def test_code_of_a_page_runs_in_order_and_its_values_hold(page, workplace):
     names = {"__name__": "__main__"}

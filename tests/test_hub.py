@@ -17,6 +17,8 @@ from hf_mixers import FAMILIES
 from tests.examples.example_runs import FOLDER as EXAMPLES
 from tests.hub.server import serve
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def hub(tmp_path):

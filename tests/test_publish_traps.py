@@ -105,6 +105,7 @@ WAYS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("way", WAYS)
 def test_only_the_list_is_published_and_no_secret_in_it(way, hub, tmp_path):
     folder = Path(hub["HOME"]) / "run"

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification
+from hf_mixers.models.configuration_mixer import PUBLISHED_FORM
 
 from .isolated import Failure
 from .plain import PlainChordMixer
@@ -45,7 +46,7 @@ def draw_ids(*shape: int, seed: int = 0) -> Tensor:
     return torch.randint(5, 9, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def chord_settings(length: int, track_size: int = 16) -> dict[str, int]:
+def chord_settings(length: int, track_size: int = 16) -> dict[str, int | str]:
     """A ChordMixer for `length` tokens all of whose blocks are needed, with `PARAMETERS`."""
     config = ChordMixerConfig(max_position_embeddings=length, track_size=track_size)
     per_channel = 2 * config.hidden_size * config.num_hidden_layers
@@ -54,6 +55,8 @@ def chord_settings(length: int, track_size: int = 16) -> dict[str, int]:
         "max_position_embeddings": length,
         "track_size": track_size,
         "intermediate_size": hidden,
+        # as in the paper, and as in the plain twin
+        **PUBLISHED_FORM,
     }
 
 

@@ -42,8 +42,8 @@ class PlainChordMixer(nn.Module):
     """A sequence classifier with the parameters of the package's, in the same order.
 
     Args:
-        config: Without norms, dropout, learned positions or another pooling than the mean, in the
-            paper's order of rotating and mixing.
+        config: Of the published form, without norms, dropout, learned positions or another pooling
+            than the mean, in the paper's order of rotating and mixing.
     """
 
     def __init__(self, config: ChordMixerConfig):

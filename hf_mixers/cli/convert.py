@@ -15,16 +15,15 @@ def command(
     pairs: common.Set = None,
 ) -> None:
     """Convert weights of the authors' code; --set gives the arguments of its constructor."""
-    import yaml
-
     from ..convert import from_original
+    from ..recipes.configuration import read_yaml
 
     arguments = {}
     for pair in pairs or ():
         key, found, text = pair.partition("=")
         if not found:
             raise ValueError(f"--set takes key=value, got {pair!r}.")
-        arguments[key] = yaml.safe_load(text)
+        arguments[key] = read_yaml(text)
     model = from_original(str(source), family, **arguments)
     model.save_pretrained(output)
     typer.echo(f"{type(model).__name__}, {model.num_parameters():,} parameters, is in {output}/")

@@ -62,12 +62,12 @@ def command(
         "evaluation.smoke": smoke or None,
         **_find_source(labels, "data", LABELS, "label_from"),
         **_find_source(groups, "split", GROUPS),
-        **(common.choose_model(model) if model else {}),
     }
     configuration = Configuration(FinetuneOptions, FinetuneArguments)
-    finetune(
-        *common.resolve(configuration, output, given, config=config, pairs=pairs, resume=resume)
+    options, arguments = common.resolve(
+        configuration, output, given, config=config, pairs=pairs, resume=resume, model=model
     )
+    finetune(options, arguments)
 
 
 def _find_source(

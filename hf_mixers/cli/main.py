@@ -44,22 +44,33 @@ for _name in GROUPS:
     app.add_typer(load_command(_name).app, name=_name)
 
 
-@app.callback()
-def _show_version(
-    version: bool = typer.Option(False, "--version", is_eager=True, help="Show the version."),
-) -> None:
-    if version:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         from .. import __version__
 
-        typer.echo(f"hf-mixers {__version__}")
+        typer.echo(f"{app.info.name} {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _take_options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    """Options that stand before a command."""
 
 
 def main() -> None:
     """Entry point of the console script."""
     show_log()
-    with_sentence(app)
-    finish()
+    try:
+        with_sentence(lambda: app(prog_name=app.info.name))
+    except SystemExit as end:
+        # the way in which a command of typer ends, with or without success
+        if not end.code:
+            finish()
+        raise
 
 
 if __name__ == "__main__":

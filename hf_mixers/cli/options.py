@@ -41,6 +41,7 @@ def resolve(
     config: Path | None,
     pairs: list[str] | None,
     resume: bool,
+    model: str | None = None,
 ) -> tuple[Any, Any]:
     """Options and arguments of a run: the file first, then options, then `--set`.
 
@@ -48,12 +49,17 @@ def resolve(
 
     Args:
         given: Values by `section.name`; None was not given.
+        model: A family for a new model, or a checkpoint, in place of what the file says.
     """
     if config is not None:
         configuration.read(config)
     for key, value in given.items():
         if value is not None:
             configuration.put(key, value)
+    if model is not None:
+        configuration.put("model.family" if model in FAMILIES else "model.checkpoint", model)
+        if model in FAMILIES:
+            configuration.put("model.checkpoint", None)
     configuration.put_all(pairs or ())
     configuration.put("training.output_dir", str(output))
     if resume:
@@ -63,8 +69,3 @@ def resolve(
     take_folder(arguments)  # type: ignore[arg-type]  # recipes have arguments of this kind
     save_run(output / "run.yaml", options, arguments)
     return options, arguments
-
-
-def choose_model(name: str) -> dict[str, str]:
-    """A family for a new model, or a checkpoint."""
-    return {"model.family": name} if name in FAMILIES else {"model.checkpoint": name}

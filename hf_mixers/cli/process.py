@@ -10,7 +10,7 @@ from .._compat import is_in_process_group, leave_process_group
 # set to any text, errors come with their traceback
 TRACEBACK = "HF_MIXERS_TRACEBACK"
 # what the library raises on purpose
-EXPECTED = (ValueError, FileNotFoundError, ImportError)
+EXPECTED = (ValueError, OSError, ImportError)
 
 
 def run_as_script(main: Callable[[list[str]], object]) -> None:
@@ -42,7 +42,7 @@ def with_sentence(call: Callable[[], object]) -> None:
     except EXPECTED as error:
         if os.environ.get(TRACEBACK):
             raise
-        message = str(error).strip() or type(error).__name__
+        message = " ".join(str(error).split()) or type(error).__name__
         print(f"error: {message}\n({TRACEBACK}=1 shows where.)", file=sys.stderr, flush=True)
         raise SystemExit(1) from None
 

@@ -99,7 +99,7 @@ def load_genbank_task(
         # an accession may be in more than one part of a release
         dataset = load_sequences(path, label_from="taxonomy", duplicate_ids="drop", **options)
     dataset = filter_lengths(dataset, MIN_LENGTH, task.max_length)
-    print(f"{key}:\n{format_classes(describe_classes(dataset))}", flush=True)
+    logger.info(f"{key}:\n{format_classes(describe_classes(dataset))}")
     return dataset
 
 

@@ -44,6 +44,12 @@ OVERRIDDEN = {
     "transformers.PreTrainedModel._no_split_modules": "blocks that device_map and FSDP keep whole",
     "transformers.PreTrainedModel._supports_sdpa": "lets users choose attn_implementation='sdpa'",
     "transformers.PreTrainedModel._can_compile_fullgraph": "says that torch.compile sees one graph",
+    "transformers.GenerationMixin._supports_default_dynamic_cache": (
+        "a Combiner keeps summaries of spans, which the default cache does not hold"
+    ),
+    "transformers.PreTrainedModel._supports_attention_backend": (
+        "pair models of peers take the attention of their towers"
+    ),
     "transformers.PreTrainedModel._supports_context_parallel": (
         "True by inheritance; transformers' context parallelism assumes causal full attention"
     ),

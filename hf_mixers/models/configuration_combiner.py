@@ -115,12 +115,12 @@ class CombinerConfig(MixerConfig):
         """Whether a step of generation costs less than the whole sequence again."""
         return self.causal and self.pattern in ("fixed", "logsparse", "axial_rowmajor")
 
-    def validate_ngrams(self):
+    def validate_ngrams(self) -> None:
         """Part of `validate`: words around a token hold later tokens."""
         if self.causal and self.ngram_size is not None:
             raise ValueError("ngram_size lets a token see those after it: causal must be False.")
 
-    def validate_pattern(self):
+    def validate_pattern(self) -> None:
         """Part of `validate`: sizes, and settings that a pattern does not have."""
         for name in ("num_attention_heads", "segment_length", "num_clusters"):
             if getattr(self, name) < 1:
@@ -149,7 +149,7 @@ class CombinerConfig(MixerConfig):
                 "summaries."
             )
 
-    def validate_causal(self):
+    def validate_causal(self) -> None:
         """Part of `validate`: what a causal model cannot have."""
         if not self.causal:
             return

@@ -138,10 +138,10 @@ class MixerPreTrainedModel(PreTrainedModel):
 
     def _init_linear(self, layer: nn.Linear) -> None:
         """Xavier-uniform, unless the layer ends a branch or a head, see `starts`."""
-        if (deviation := getattr(layer, "_start_deviation", None)) is not None:
+        if (deviation := getattr(layer, "start_deviation", None)) is not None:
             init.normal_(layer.weight, 0, deviation)
         else:
-            init.xavier_uniform_(layer.weight, getattr(layer, "_start_gain", 1.0))
+            init.xavier_uniform_(layer.weight, getattr(layer, "start_gain", 1.0))
 
 
 class MixerModel(MixerPreTrainedModel):
@@ -187,7 +187,7 @@ class MixerModel(MixerPreTrainedModel):
         if config.pooling == "attention":
             self.pool_scores = nn.Linear(width, 1, bias=False)
             # all tokens alike at first
-            self.pool_scores._start_deviation = 0.0
+            self.pool_scores.start_deviation = 0.0
         self.pool_expand = None
         if config.pooling_size is not None:
             self.pool_expand = nn.Sequential(nn.Linear(width, config.pooling_size), nn.GELU())

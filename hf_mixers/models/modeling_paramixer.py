@@ -72,7 +72,7 @@ class ParamixerPreTrainedModel(MixerPreTrainedModel):
     _no_split_modules = ["ParamixerBlock"]
 
     def _init_linear(self, layer: nn.Linear) -> None:
-        if hasattr(layer, "_start_deviation"):
+        if hasattr(layer, "start_deviation"):
             super()._init_linear(layer)
             return
         # torch's own, as in the authors' code: nothing normalises the links, and with larger ones

@@ -20,12 +20,14 @@ from ..tasks.batches import TaskCollator
 from .arena_models import ArenaModelOptions, count_base, count_parameters, make_arena_model
 from .arena_protocols import BASE_SIZES, PROTOCOLS
 from .options import EvaluationOptions, RunArguments, change_arguments, parse_settings
-from .path import SMOKE_ROWS, Report, begin_run, report_outputs, save_model, train_model
+from .path import Report, begin_run, report_outputs, save_model, train_model
 from .self_pretrain import SelfPretrainOptions, self_pretrain
 from .targets import Amount, Classes, Target
 
 logger = logging.get_logger(__name__)
 
+# rows of every part in a smoke run: sequences are long
+_SMOKE_ROWS = 8
 # rows whose labels tell the most frequent class
 _COUNTED = 2000
 # by kind of input
@@ -233,7 +235,7 @@ def _train_seconds(history: list[dict]) -> float | None:
 
 def _shrink(task: Task) -> Task:
     parts = {
-        part: rows.select(np.arange(min(len(rows), SMOKE_ROWS // 4)))
+        part: rows.select(np.arange(min(len(rows), _SMOKE_ROWS)))
         for part, rows in task.parts.items()
     }
     return replace(task, parts=parts)

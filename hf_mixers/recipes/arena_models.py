@@ -50,7 +50,7 @@ class ArenaModelOptions(ModelOptions):
     )
     apples_to_apples: bool = field(
         default=False,
-        metadata={"help": "Refuse over 10% more parameters than the base Transformer."},
+        metadata={"help": "Refuse over 10%% more parameters than the base Transformer."},
     )
     protocol: str | None = field(
         default=None,

@@ -1,6 +1,7 @@
 """Settings of a recipe as one table of names: from a file, from `key=value`, and back to a file."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from transformers import TrainingArguments
 
 from ..privacy import shorten_path
 from ..reporting.files import write_text
-from .models import known_fields_of, name_closest
+from .models import fields_of_checkpoint, known_fields_of, name_closest
+from .options import parse_settings
 
 Options = TypeVar("Options")
 
@@ -34,6 +36,26 @@ _NOT_SAVED = {
 _TEXTS = ("str", "Strategy", "dict", "list", "Type", "Any")
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number, as it is elsewhere."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def read_yaml(text: str) -> Any:
+    """The content of a YAML text.
+
+    >>> read_yaml("[1e-3, none, 2]")
+    [0.001, 'none', 2]
+    """
+    return yaml.load(text, Loader=_Loader)
+
+
 class Configuration:
     """Values by section and name, checked against what a recipe accepts.
 
@@ -50,7 +72,7 @@ class Configuration:
     def read(self, path: str | Path) -> None:
         """Take the values of a YAML file with the sections of the recipe."""
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            content = read_yaml(Path(path).read_text(encoding="utf-8"))
         except yaml.YAMLError as error:
             raise ValueError(f"{path} is not YAML: {error}.") from error
         if not isinstance(content, dict):
@@ -86,14 +108,18 @@ class Configuration:
                 self._set_field(name, value)
 
     def _set_field(self, name: str, value: Any) -> None:
-        """Set a config field of a new model."""
+        """Set a config field of a new model or of the checkpoint to start from."""
         settings = self.values.get("model", {})
-        family = settings.get("family", self._default("model", "family"))
-        known = known_fields_of(family)
+        if settings.get("checkpoint"):
+            known = fields_of_checkpoint(settings["checkpoint"])
+        else:
+            known = known_fields_of(settings.get("family", self._default("model", "family")))
         if name not in known:
             accepted = set(known).union(*self._places().values())
             raise ValueError(name_closest(name, accepted, "setting of this command"))
-        settings.setdefault(SETTINGS, {})[name] = value
+        # as a mapping, as JSON, or left open by a file
+        fields = parse_settings(settings.get(SETTINGS))
+        settings[SETTINGS] = {**fields, name: value}
 
     def put_all(self, pairs: Iterable[str]) -> None:
         """Set values from texts `key=value`, where the value is read as YAML."""
@@ -101,7 +127,11 @@ class Configuration:
             key, found, text = pair.partition("=")
             if not found or not key.strip():
                 raise ValueError(f"--set takes key=value, got {pair!r}.")
-            self.put(key.strip(), yaml.safe_load(text))
+            try:
+                value = read_yaml(text)
+            except yaml.YAMLError as error:
+                raise ValueError(f"--set {pair}: the value is not YAML.") from error
+            self.put(key.strip(), value)
 
     def build(self) -> tuple[Any, TrainingArguments]:
         """The options and the Trainer's arguments."""
@@ -120,25 +150,27 @@ class Configuration:
 
 def make_section(kind: type[Options], values: Mapping[str, Any]) -> Options:
     """A dataclass of values; what has the wrong type is named."""
-    for one in fields(kind):  # type: ignore[arg-type]
-        if one.name in values:
-            _check_type(one, values[one.name])
-    return kind(**values)
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: _fit_type(known[name], value) for name, value in values.items()})
 
 
-def _check_type(one: Field, value: Any) -> None:
-    """An error for text where a number belongs, and the other way round."""
+def _fit_type(one: Field, value: Any) -> Any:
+    """A value for a field; an error for text where a number belongs, and the other way round."""
     kind = str(one.type)
     if isinstance(value, bool) or value is None:
-        return
+        return value
     if isinstance(value, str):
-        is_right = any(word in kind for word in _TEXTS)
+        is_text = any(word in kind for word in _TEXTS)
+        if value.lower() == "none" and "None" in kind and not is_text:
+            return None
+        is_right = is_text
     elif isinstance(value, (int, float)):
         is_right = any(word in kind for word in ("int", "float", "Any"))
     else:
         is_right = True
     if not is_right:
         raise ValueError(f"{one.name} must be {_name_type(one)}, got {value!r}.")
+    return value
 
 
 def _name_type(one: Field) -> str:

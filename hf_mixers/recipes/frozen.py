@@ -31,6 +31,7 @@ class FrozenOptions:
     )
     token_budget: int = field(default=16384, metadata={"help": "Most tokens of a batch."})
     bf16: bool = field(default=False, metadata={"help": "Matrix products in bfloat16."})
+    seed: int = field(default=0, metadata={"help": "Of the clusters."})
 
 
 def evaluate_frozen(options: FrozenOptions, data: DataOptions, split: SplitOptions) -> dict:
@@ -54,7 +55,10 @@ def evaluate_frozen(options: FrozenOptions, data: DataOptions, split: SplitOptio
     reports = {}
     for name, (train, scored) in vectors.items():
         reports[name] = embedding_report(
-            (train, labels[0]), (scored, labels[1]), neighbours=options.neighbours
+            (train, labels[0]),
+            (scored, labels[1]),
+            neighbours=options.neighbours,
+            seed=options.seed,
         )
         logger.info(f"{name}: {reports[name]}")
     return {

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -49,12 +50,16 @@ def new_model(
     model_class = family.model_class(auto_class)
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
-    if options.preset:
-        config_class: Any = family.config
-        config = config_class.preset(options.preset, **{**settings, **fields})
-    else:
-        defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
-        config = family.config(**{**defaults, **settings, **fields})
+    config_class: Any = family.config
+    try:
+        if options.preset:
+            config = config_class.preset(options.preset, **{**settings, **fields})
+        else:
+            defaults = {**(suggestions or {}), **DEFAULT_SETTINGS.get(options.family, {})}
+            config = config_class(**{**defaults, **settings, **fields})
+    except StrictDataclassError as error:
+        # raised for a value of the wrong type, in several lines
+        raise ValueError(" ".join(str(error).split())) from error
     return model_class(config)
 
 
@@ -78,6 +83,11 @@ def known_fields_of(model_type: str) -> set[str]:
         kind = CONFIG_MAPPING[model_type]
         return set(kind().to_dict()) | set(kind.attribute_map)
     return set()
+
+
+def fields_of_checkpoint(checkpoint: str) -> set[str]:
+    """Names that the config of a checkpoint holds."""
+    return set(AutoConfig.from_pretrained(checkpoint).to_dict())
 
 
 def name_closest(given: str, accepted: set[str], what: str) -> str:

@@ -65,7 +65,7 @@ class TaxonomyPretraining(nn.Module):
         self.ranks = nn.ModuleDict()
         for rank, count in num_classes.items():
             layer = start_as_output(nn.Linear(self.config.pooled_size, count), self.config)
-            nn.init.normal_(layer.weight, 0, getattr(layer, "_start_deviation", 0.02))
+            nn.init.normal_(layer.weight, 0, getattr(layer, "start_deviation", 0.02))
             nn.init.zeros_(layer.bias)
             self.ranks[rank] = layer
 

@@ -104,8 +104,10 @@ def _describe_card(checkpoint: str) -> dict[str, Any]:
         ]
     metrics = _find(checkpoint, "metrics.json")
     if metrics is not None:
-        environment = json.loads(Path(metrics).read_text(encoding="utf-8")).get("environment", {})
-        versions = environment.get("versions", {})
+        content = json.loads(Path(metrics).read_text(encoding="utf-8"))
+        if content.get("smoke"):
+            found["smoke run"] = "trained for seconds, the results mean nothing"
+        versions = content.get("environment", {}).get("versions", {})
         found["versions"] = [
             f"{name} {versions[name]}"
             for name in ("hf_mixers", "torch", "transformers")

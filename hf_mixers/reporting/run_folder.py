@@ -10,10 +10,9 @@ from ..auto import FAMILIES
 from ..metrics import overall_values
 from ..privacy import strip_private
 from ..training.hub import PublishingTrainer
-from .atomic import write_atomically
 from .card import make_card
 from .environment import run_environment
-from .files import write_json
+from .files import write_json, write_text
 from .plots import plot_history
 
 logger = logging.get_logger(__name__)
@@ -128,8 +127,7 @@ def _write_card(trainer: PublishingTrainer, reports: Mapping[str, Mapping], **de
         license=getattr(trainer.args, "license", None),
         **description,
     )
-    with write_atomically(Path(trainer.args.output_dir) / "README.md") as draft:
-        card.save(draft)
+    write_text(Path(trainer.args.output_dir) / "README.md", str(card))
 
 
 def log_overall(reports: Mapping[str, Mapping]) -> None:

@@ -1,6 +1,8 @@
 """Arguments of `MixerTrainer`."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from transformers import TrainingArguments
@@ -10,7 +12,8 @@ from transformers import TrainingArguments
 class MixerTrainingArguments(TrainingArguments):
     """`TrainingArguments` with budgets of tokens, which take the place of the batch sizes.
 
-    Training stops at numbers that are not finite, and goes on from complete checkpoints only.
+    Training stops at numbers that are not finite, and goes on from complete checkpoints only. The
+    Hub token is not saved: `training_args.bin` of a checkpoint has none.
     """
 
     train_token_budget: int | None = field(
@@ -47,3 +50,13 @@ class MixerTrainingArguments(TrainingArguments):
         # without an accelerator there is nothing to pin memory for, and torch warns
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is pickled ends in a file
+        return {**self.__dict__, "hub_token": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "MixerTrainingArguments":
+        # a copy in memory keeps the token
+        copy = object.__new__(type(self))
+        copy.__dict__.update(deepcopy(self.__dict__, memo))
+        return copy

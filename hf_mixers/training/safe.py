@@ -1,9 +1,12 @@
 """`Trainer` that checks before it starts, stops at bad numbers and resumes after any kill."""
 
 from pathlib import Path
+from typing import Any
 
+from torch import nn
 from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import TrainOutput
 
 from .._compat import checkpoint_folder
 from .checkpoints import find_checkpoints, find_fault, has_optimizer, set_aside, warn_of
@@ -24,7 +27,9 @@ class SafeTrainer(Trainer):
     - The last step is always logged, so that short trainings have a loss in their history.
     """
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
         """Train, as `Trainer.train` does; `"auto"` goes on if there is something to go on from."""
         if self.args.eval_strategy != "no":
             check_examples("eval_dataset", self.eval_dataset)
@@ -90,7 +95,9 @@ class SafeTrainer(Trainer):
             self.control.should_log = True
         super()._maybe_log_save_evaluate(*args, **kwargs)
 
-    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any
+    ) -> Any:
         # labels may be taken out of the inputs on the way
         given = dict(inputs)
         result = super().compute_loss(model, inputs, return_outputs=return_outputs, **kwargs)

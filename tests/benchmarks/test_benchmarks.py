@@ -120,7 +120,7 @@ def test_every_command_explains_itself(capsys):
 @pytest.mark.parametrize("lengths", [[9], [1, 2, 3, 8, 9, 33, 5, 33]], ids=["one", "mixed"])
 def test_the_plain_twin_equals_the_model_forward_and_gradient(lengths):
     settings = {"max_position_embeddings": 33, "track_size": 3, "intermediate_size": 8}
-    config = ChordMixerConfig(**settings, num_labels=3)
+    config = ChordMixerConfig(**settings, num_labels=3, final_norm="none")
     model = ChordMixerForSequenceClassification(config).double()
     plain = PlainChordMixer(config).double()
     copy_parameters(model, plain)
@@ -140,7 +140,8 @@ def test_the_plain_twin_equals_the_model_forward_and_gradient(lengths):
 
 
 def test_the_plain_twin_takes_rectangles():
-    config = ChordMixerConfig(max_position_embeddings=33, track_size=3, intermediate_size=8)
+    sizes = {"max_position_embeddings": 33, "track_size": 3, "intermediate_size": 8}
+    config = ChordMixerConfig(**sizes, final_norm="none")
     model = ChordMixerForSequenceClassification(config).double()
     plain = PlainChordMixer(config).double()
     copy_parameters(model, plain)

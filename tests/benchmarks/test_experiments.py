@@ -29,6 +29,7 @@ def results(tmp_path, monkeypatch):
     return tmp_path / "results"
 
 
+@pytest.mark.processes
 def test_an_experiment_is_run_once_and_recorded(results, tmp_path, monkeypatch, capfd):
     settings = {"track_size": 4, "intermediate_size": 8}
     arguments = ("--smoke", "true", "--report_on", "validation", "--baselines", "none")
@@ -49,6 +50,7 @@ def test_an_experiment_is_run_once_and_recorded(results, tmp_path, monkeypatch, 
     assert "nothing to do" in capfd.readouterr().out
 
 
+@pytest.mark.processes
 def test_seeds_are_run_one_by_one_and_not_again(results, tmp_path, monkeypatch):
     arguments = ("--smoke", "true", "--baseline", "false", "--settings", '{"hidden_size": 16}')
     monkeypatch.setitem(EXPERIMENTS, "two", Experiment("time_series", arguments, seeds=(3, 4)))

@@ -121,6 +121,7 @@ def test_files_give_memory_mapped_ids(tmp_path):
     assert again.cache_files == encoded.cache_files
 
 
+@pytest.mark.timing
 def test_long_and_many_sequences_are_quick():
     long, joined = draw_bases(500_000), draw_bases(5_000_000, seed=1)
     many = [joined[start : start + 500] for start in range(0, len(joined), 500)]

@@ -179,6 +179,7 @@ def test_windows_go_to_workers(path):
     assert there == here
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="no process is forked there")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_workers_do_not_move_each_others_place_in_the_file(tmp_path):
@@ -347,6 +348,7 @@ def test_pyfaidx_is_imported_only_when_it_is_needed(tmp_path, monkeypatch):
         record_names(write(tmp_path / "genome.fa"))
 
 
+@pytest.mark.timing
 def test_many_records_are_held_out_in_linear_time(tmp_path):
     path = tmp_path / "genes.fa"
     path.write_text("".join(f">g{number}\nACGTACGTAC\n" for number in range(20_000)))

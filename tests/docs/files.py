@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.torch import save_file
 
-from tests.test_convert import FIXTURES, load
+from tests.convert.test_convert import FIXTURES, load
 
 ROOT = Path(__file__).parents[2]
 SPECIES = {"Bos": ["Bos taurus", "Bos indicus", "Bos grunniens", "Bos mutus", "Bos gaurus"]}

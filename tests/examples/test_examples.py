@@ -10,6 +10,8 @@ from hf_mixers.data import load_embedded
 from tests.examples.example_runs import FOLDER, SCRIPTS, check_run, load
 from tests.families import every_family
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_help_names_every_option(script, capsys):
@@ -165,7 +167,9 @@ def test_genomes_are_classified_with_the_published_settings(tmp_path, quiet):
     assert (config.hidden_size, config.intermediate_size, config.num_factors) == (32, 128, 9)
     assert (config.vocab_size, config.pad_token_id) == (5, 4)
     with pytest.raises(ValueError, match="would move the padding of flat pooling"):
-        script.main([*options, "--reverse_complement", "true"])
+        script.main(
+            [*options, "--reverse_complement", "true", "--output_dir", str(tmp_path / "other")]
+        )
 
     # the saved model answers as it did: cut, padded, nothing masked
     with open(tmp_path / "predictions.csv") as file:
@@ -241,7 +245,7 @@ def test_classes_of_a_table_are_numbers_or_text(labels, names, tmp_path, quiet):
     numbers = "\n".join(["sequence,kind", *(row.split(",")[0] + ",0.5" for row in rows)])
     (tmp_path / "genes.csv").write_text(numbers)
     with pytest.raises(ValueError, match="Labels must be classes"):
-        script.main(options)
+        script.main([*options, "--output_dir", str(tmp_path / "numbers")])
 
 
 def test_settings_that_are_no_json_are_refused_in_one_sentence(tmp_path, quiet):

@@ -31,6 +31,7 @@ def launch(name: str, folder, *arguments: str) -> str:
 SMALL = json.dumps({"track_size": 4, "intermediate_size": 8})
 
 
+@pytest.mark.processes
 def test_a_classifier_is_judged_once(tmp_path):
     out = launch("finetune_classification", tmp_path, "--settings", SMALL)
     assert out.count("Everything is in") == out.count("parameters") == 1
@@ -43,6 +44,7 @@ def test_a_classifier_is_judged_once(tmp_path):
     assert (tmp_path / "model.safetensors").exists()
 
 
+@pytest.mark.processes
 def test_masked_bases_of_all_processes_are_scored(tmp_path):
     out = launch("pretrain_mlm", tmp_path, "--settings", SMALL)
     assert out.count("Everything is in") == 1
@@ -55,6 +57,7 @@ def test_masked_bases_of_all_processes_are_scored(tmp_path):
     assert 0.3 * 10 * 100 < counts.pop() < 0.3 * 10 * 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adding_problem", "fixed_length_tasks", "time_series"])
 def test_other_processes_save_their_share_and_write_nothing(name, tmp_path, monkeypatch, quiet):
     monkeypatch.setattr(MixerTrainer, "is_world_process_zero", lambda self: False)
@@ -64,6 +67,7 @@ def test_other_processes_save_their_share_and_write_nothing(name, tmp_path, monk
     assert not written & {"metrics.json", "predictions.csv", "README.md", "history.png"}
 
 
+@pytest.mark.processes
 def test_sums_are_scored_once(tmp_path):
     out = launch("adding_problem", tmp_path)
     assert out.count("Everything is in") == 1

@@ -12,6 +12,8 @@ from hf_mixers.data.other import PixelScaler, SeriesScaler, TableEncoder
 from tests.examples.example_runs import check_run, load
 from tests.families import every_family
 
+pytestmark = pytest.mark.slow
+
 
 def run(script, folder, *flags, **options):
     """Results of an example, given its options by name."""
@@ -91,9 +93,9 @@ def test_all_rows_are_trained_on_without_validation(tmp_path, quiet):
     assert set(results["test"]) == {"model"}
     assert not any("eval_loss" in entry for entry in results["history"])
     with pytest.raises(ValueError, match="There is no validation part: there are train and test"):
-        run("time_series", tmp_path / "run", report_on="validation", **options)
+        run("time_series", tmp_path / "other", report_on="validation", **options)
     with pytest.raises(ValueError, match=r"validation_fraction=1.0 were given: shares below 1"):
-        run("time_series", tmp_path / "run", **{**options, "validation_fraction": 1})
+        run("time_series", tmp_path / "other", **{**options, "validation_fraction": 1})
 
 
 def test_the_test_part_is_left_alone_while_settings_are_chosen(tmp_path, quiet):

@@ -114,7 +114,11 @@ def test_with_the_codes_order_the_unrotated_track_misses_one_token_at_powers_of_
 def test_the_networks_own_derivatives_are_nonzero_where_they_should_be(length, order):
     blocks = (length - 1).bit_length()
     config = ChordMixerConfig(
-        max_position_embeddings=length, track_size=1, intermediate_size=8, block_order=order
+        max_position_embeddings=length,
+        track_size=1,
+        intermediate_size=8,
+        block_order=order,
+        final_norm="none",
     )
     model = ChordMixerModel(config).double().eval()
     values = torch.randn(1, length, config.hidden_size, dtype=torch.float64)

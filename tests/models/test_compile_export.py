@@ -21,6 +21,8 @@ from tests.families import (
     random_ids,
 )
 
+pytestmark = pytest.mark.slow
+
 # four blocks say as much as eleven, and compile in a third of the time
 SMALL = {"max_position_embeddings": 16}
 
@@ -197,6 +199,8 @@ def build_export(row, case):
 @every_family
 @pytest.mark.parametrize("case", EXPORTS)
 def test_exported_programs_run_at_other_shapes(row, case):
+    if row.name == "combiner":
+        pytest.xfail("torch does not see that the rows of a Combiner's grid divide evenly")
     model, head = build_export(row, case)
     inputs = unlabelled(head)
     program = torch.export.export(model, (), inputs, dynamic_shapes=shapes(inputs))

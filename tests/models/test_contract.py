@@ -74,6 +74,7 @@ for case in sys.argv[1:]:
 """
 
 
+@pytest.mark.processes
 @every_family
 def test_a_fresh_process_gives_the_same_numbers_for_every_head(row, tmp_path):
     expected = {}
@@ -283,6 +284,9 @@ def test_every_parameter_gets_a_gradient(row, changes, head):
     inputs = example_inputs(head, batch=2, length=length)
     model(**inputs).loss.backward()
     missing = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    if head in ("masked_lm", "token_classification"):
+        # heads of tokens pool nothing
+        missing = [name for name in missing if not name.startswith("model.pool_")]
     assert not missing
 
 
@@ -300,6 +304,9 @@ def test_parameters_have_gradients_even_when_sequences_are_too_short_for_them(ro
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_trains_and_stays_close(row, head, dtype):
     for changes in ({}, *row.variants.values()):
+        if changes.get("pattern") == "learnable":
+            # which cluster a token is in may change with the precision
+            continue
         model = row.build(head, **changes).train()
         inputs = example_inputs(head)
         expected = result(model(**inputs))

@@ -10,6 +10,8 @@ from hf_mixers.models.tokenization_byte import ByteTokenizer
 from hf_mixers.models.tokenization_char import CharTokenizer
 from hf_mixers.models.tokenization_dna import DnaTokenizer
 
+pytestmark = pytest.mark.timing
+
 LIMIT = 4.0
 REPEATS = 9
 TABLE = np.arange(256)

@@ -93,6 +93,7 @@ def test_auto_tokenizer_finds_the_class(build, tmp_path):
         assert again("ACGT").input_ids == tokenizer("ACGT").input_ids
 
 
+@pytest.mark.processes
 @every_tokenizer
 def test_tokenizer_with_code_loads_without_the_package(build, tmp_path):
     tokenizer = build(add_cls=True)

@@ -49,6 +49,9 @@ def test_what_no_model_has_is_named(preset):
         ValueError, match="'track_sise' is not a config field; did you mean 'track_size'"
     ):
         new_model(ModelOptions("chordmixer", {"track_sise": 4}, preset), {})
+    with pytest.raises(ValueError, match="pooling") as refused:
+        new_model(ModelOptions("chordmixer", {"pooling": "median"}, preset), {})
+    assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match="AutoModelForImageClassification"):
         new_model(ModelOptions("chordmixer"), {}, auto_class=AutoModelForImageClassification)
 
@@ -88,6 +91,16 @@ def test_a_checkpoint_gets_a_head_for_other_classes(row, tmp_path):
         assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def test_settings_change_fields_of_a_checkpoint_that_it_has(tmp_path):
+    ROWS[0].build("sequence_classification").save_pretrained(tmp_path)
+    fields = Classes(["a", "b"]).config_fields()
+    options = CheckpointOptions(checkpoint=str(tmp_path), settings={"pooling": "max"})
+    assert load_checkpoint(options, fields).config.pooling == "max"
+    options.settings = {"poling": "max"}
+    with pytest.raises(ValueError, match="'poling' is not a config field; did you mean 'pooling'"):
+        load_checkpoint(options, fields)
+
+
 def test_a_frozen_checkpoint_trains_its_head_alone(tmp_path):
     ROWS[0].build("sequence_classification").save_pretrained(tmp_path)
     options = CheckpointOptions(checkpoint=str(tmp_path), frozen=True)
@@ -100,14 +113,7 @@ def test_a_frozen_checkpoint_trains_its_head_alone(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"checkpoint": "x", "settings": '{"a": 1}'},
-            "settings and preset are for new models, not for a checkpoint.",
-        ),
-        (
-            {"checkpoint": "x", "preset": "y"},
-            "settings and preset are for new models, not for a checkpoint.",
-        ),
+        ({"checkpoint": "x", "preset": "y"}, "preset is for new models, not for a checkpoint."),
         ({"frozen": True}, "frozen requires a checkpoint: a new model has learned nothing yet."),
     ],
 )

@@ -165,3 +165,4 @@ def test_a_whole_run_leaves_a_masked_language_model(tmp_path, quiet):
         ]
     )
     assert again["parameters"] == results["parameters"]
+    assert again["validation"] == {}

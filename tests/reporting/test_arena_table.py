@@ -124,6 +124,6 @@ def test_pictures_need_what_they_show(tmp_path):
 
 def test_peak_memory_counts_what_comes_after():
     memory = PeakMemory()
-    block = np.ones(40 * 2**17)
+    block = np.ones(400 * 2**17)
     assert memory.read() > 30
     assert json.dumps(block[:1].tolist()) == "[1.0]"

@@ -34,6 +34,7 @@ def holder(tmp_path):
     process.wait()
 
 
+@pytest.mark.processes
 def test_a_folder_in_use_is_refused_until_its_run_ends(holder, tmp_path):
     for options in ({}, {"overwrite": True}, {"resume": True}):
         with pytest.raises(ValueError, match=rf"is in use by process {holder.pid} on"):
@@ -45,6 +46,7 @@ def test_a_folder_in_use_is_refused_until_its_run_ends(holder, tmp_path):
     assert not (tmp_path / LOCK).exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("reaped", [True, False])
 def test_a_killed_run_leaves_the_folder_free(reaped, holder, tmp_path):
     holder.kill()

@@ -161,6 +161,7 @@ def test_broken_expressions_are_refused(symbols):
         evaluate(symbols.split())
 
 
+@pytest.mark.timing
 def test_a_core_makes_hundreds_of_examples_a_second():
     data, start = listops(400, seed=9), time.process_time()
     for index in range(len(data)):

@@ -147,6 +147,7 @@ def test_an_image_without_room_is_refused(monkeypatch):
         pathfinder(1, 32, contour_length=60)[0]
 
 
+@pytest.mark.timing
 def test_a_core_draws_a_hundred_images_a_second():
     data = pathfinder(100, 32, "hard", seed=9)
     data[0]

@@ -166,6 +166,7 @@ def test_shards_that_are_missing_are_named(tmp_path):
     assert find_fault(tmp_path) == f"it has no {shard.name}"
 
 
+@pytest.mark.processes
 def test_runs_that_are_killed_at_random_moments_end_as_if_they_were_not(tmp_path):
     command = [sys.executable, "-m", "tests.training.killed_run", str(tmp_path), str(KILLS)]
     done = subprocess.run(command, check=True, timeout=60 * KILLS + 120, stdout=subprocess.PIPE)

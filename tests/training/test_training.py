@@ -43,7 +43,7 @@ def losses(trainer):
 @every_family
 @pytest.mark.parametrize("collator", [FlatCollator(), PaddedCollator()])
 def test_it_learns_with_either_layout(row, collator, tmp_path):
-    trainer = build_trainer(row.name, arguments(tmp_path, num_train_epochs=8), collator)
+    trainer = build_trainer(row.name, arguments(tmp_path, num_train_epochs=12), collator)
     trainer.train()
     assert trainer.evaluate()["eval_accuracy"] > 0.95
 
@@ -280,6 +280,7 @@ def launch(module: str, processes: int, output: Path, *arguments: str):
     return json.loads(output.read_text())
 
 
+@pytest.mark.processes
 @every_family
 def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
     # two processes see in one step what one process sees in two accumulated ones
@@ -294,6 +295,7 @@ def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
     np.testing.assert_allclose(two["predictions"], one["predictions"], atol=1e-3)
 
 
+@pytest.mark.processes
 @every_family
 def test_fully_sharded_training_has_the_losses_of_one_process(row, tmp_path):
     sharded = launch("tests.training.sharded_run", 2, tmp_path / "sharded.json", row.name)

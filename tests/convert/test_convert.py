@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from hf_mixers import ChordMixerForSequencePairClassification
 from hf_mixers.convert import from_original
 
-FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.safetensors"))
+FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("*.safetensors"))
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
 
 

@@ -253,6 +253,7 @@ def test_wider_confidence_is_wider():
     assert wide["low"] < narrow["low"] < narrow["value"] < narrow["high"] < wide["high"]
 
 
+@pytest.mark.timing
 def test_thousand_draws_of_a_test_set_take_seconds():
     logits, labels, lengths = draw(1500)
     start = time.perf_counter()

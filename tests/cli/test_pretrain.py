@@ -1,0 +1,56 @@
+"""`hf-mixers pretrain`: windows of genomes, records held out, and a model to fine-tune."""
+
+import pytest
+import yaml
+from transformers import pipeline
+
+from tests.cli.files import SMALL, numbers_of, read_metrics, write_genome
+
+QUICK = ("--window", 50, 64, "--windows", 20, "--epochs", 1, "--set", "num_eval_windows=5")
+
+
+@pytest.fixture
+def genome(tmp_path):
+    return write_genome(tmp_path / "genome.fa")
+
+
+def test_a_language_model_is_trained_and_the_run_repeated(run, genome, tmp_path):
+    words = ["pretrain", genome, "--held-out", "plasmid", "--mask", 0.2, *QUICK, *SMALL]
+    done = run(*words, "--seed", 3, "--set", "markov_order=1", "-o", tmp_path / "a")
+    assert done.code == 0, done.error
+    assert "2 records, 3,300 bases; held out: plasmid" in done.out
+    results = read_metrics(tmp_path / "a")
+    assert set(results["test"]) == {"model", "base frequency", "Markov, 1 bases each side"}
+    assert results["options"]["data"]["mask_probability"] == 0.2
+    assert results["config"]["track_size"] == 4
+    assert len(pipeline("fill-mask", str(tmp_path / "a"))("ACG[MASK]", top_k=3)) == 3
+    saved = yaml.safe_load((tmp_path / "a" / "run.yaml").read_text())
+    assert saved["data"]["window"] == [50, 64]
+
+    done = run("pretrain", "--config", tmp_path / "a" / "run.yaml", "-o", tmp_path / "b")
+    assert done.code == 0, done.error
+    assert numbers_of(results) == numbers_of(read_metrics(tmp_path / "b"))
+
+
+def test_another_family_is_named(run, genome, tmp_path):
+    words = ["--model", "paramixer", "--set", "hidden_size=8", "--set", "intermediate_size=8"]
+    done = run("pretrain", genome, *QUICK, *words, "-o", tmp_path / "run")
+    assert done.code == 0, done.error
+    assert read_metrics(tmp_path / "run")["config"]["model_type"] == "paramixer"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "window=[50]"], "window is the shortest and the longest, got [50]."),
+        (["--set", "num_window=3"], "'num_window' is not a setting of this command; did you mean"),
+        (["--held-out", "phage"], "phage"),
+        (["--set", "markov_order=30"], "order must be from 0 to 6, got 30"),
+        (["--held-out", "plasmid", "--held-out", "chromosome"], "All records are held out"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(words, message, run, genome, tmp_path):
+    done = run("pretrain", genome, *QUICK, *SMALL, *words, "-o", tmp_path / "run")
+    assert done.code == 1
+    assert message in done.error
+    assert done.error.strip().splitlines()[-2].startswith("error: ")
