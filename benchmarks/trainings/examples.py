@@ -1,4 +1,4 @@
-"""The table of `examples/README.md`: what a run of each script costs and gives, from the results."""
+"""The table of `examples/README.md`: what a run of each script costs and gives."""
 
 import json
 from pathlib import Path
