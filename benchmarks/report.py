@@ -12,6 +12,7 @@ from .speed.pages import make_speed_section
 from .speed.plots import draw_all
 from .tables import RESULTS
 from .trainings.curves import draw_trainings
+from .trainings.examples import make_examples_section
 from .trainings.tables import make_trainings_section
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,7 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "README.md": {"demo": make_demo_section, "headline": make_headline_section},
     "docs/results.md": {"trainings": make_trainings_section},
     "docs/speed.md": {"speed": make_speed_section},
+    "examples/README.md": {"examples": make_examples_section},
 }
 
 

@@ -126,7 +126,7 @@ def make(
     """Make a task from a seed and write it to parquet files, which --data takes."""
     from ..tasks import load_arena_task, write_task
 
-    options = _read_pairs(task_options)
+    options: dict[str, Any] = _read_pairs(task_options)
     made = load_arena_task(task, **options)
     write_task(made, output, num_processes=processes, description=options)
     sizes = ", ".join(f"{part} {len(rows):,}" for part, rows in made.parts.items())

@@ -49,7 +49,8 @@ def command(
         engine,
         files,
         output,
-        partial(embedding_rows, layer=layer, pooling=pooling),
+        # the function checks the pooling
+        partial(embedding_rows, layer=layer, pooling=pooling),  # type: ignore[arg-type]
         EMBEDDING_COLUMNS,
         settings={"model": model, "dtype": dtype, "layer": layer, "pooling": pooling},
         shard=place,

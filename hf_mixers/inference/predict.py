@@ -83,7 +83,8 @@ def predict_part(engine: Engine, part: Part) -> list[Prediction]:
         return list(logits.cpu().numpy())
 
     results = engine.compute(part, forward)
-    names = [str(config.id2label[number]) for number in range(config.num_labels)]
+    id2label: Any = config.id2label
+    names = [str(id2label[number]) for number in range(config.num_labels)]
     return [
         _make_prediction(item.record, item.note, scores, names, is_classes, config.problem_type)
         for item, scores in zip(part.items, results, strict=True)
@@ -116,7 +117,8 @@ class PredictionTable:
     """
 
     def __init__(self, config: PreTrainedConfig, top: int = 1, all_scores: bool = False):
-        self.names = [str(config.id2label[number]) for number in range(config.num_labels)]
+        id2label: Any = config.id2label
+        self.names = [str(id2label[number]) for number in range(config.num_labels)]
         is_classes = config.problem_type not in ("regression", "multi_label_classification")
         if top < 1 or (top > 1 and not is_classes) or top > len(self.names):
             raise ValueError(f"top={top} was given: 1 to {len(self.names)} classes are accepted.")

@@ -59,7 +59,7 @@ def _read_pairs(
     source: Source, sequence_column: str, id_column: str | None
 ) -> Iterator[tuple[str, str]]:
     if _is_path(source):
-        return _read_files([source], sequence_column, id_column)
+        return _read_files([source], sequence_column, id_column)  # type: ignore[list-item]
     items = iter(source)  # type: ignore[arg-type]
     first = next(items, None)
     if first is None:
@@ -98,7 +98,7 @@ def _name_item(item: Any, number: int) -> tuple[str, str]:
 def _read_files(
     sources: Sequence[str | PathLike], sequence_column: str, id_column: str | None
 ) -> Iterator[tuple[str, str]]:
-    if list(map(fspath, sources)) == [STDIN]:
+    if [fspath(source) for source in sources] == [STDIN]:
         yield from _parse(sys.stdin.buffer, "standard input", None)
         return
     files, kind = find_files(sources)

@@ -122,7 +122,7 @@ class CombinerCacheLayer(CacheLayerMixin):
         return self.seen + query_length, 0
 
     def reset(self) -> None:
-        self.__init__(self.config)
+        self.__init__(self.config)  # type: ignore[misc]  # subclasses have the same arguments
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         self.batch_select_indices(beam_idx)

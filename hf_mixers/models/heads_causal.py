@@ -122,7 +122,7 @@ class CausalLMHead(MixerHead, GenerationMixin):
                 "inputs_embeds need a cache to generate from: every step would read them again, "
                 "with the ids of new tokens."
             )
-        return super().prepare_inputs_for_generation(
+        return super().prepare_inputs_for_generation(  # type: ignore[misc]  # a mixin
             input_ids,
             next_sequence_length=next_sequence_length,
             past_key_values=past_key_values,

@@ -254,7 +254,7 @@ class TokenTypes:
         max_length_q: int | None = None,
         **kwargs,
     ):
-        return super().forward(
+        return super().forward(  # type: ignore[misc]  # that of the head
             input_ids=input_ids,
             attention_mask=attention_mask,
             token_type_ids=token_type_ids,

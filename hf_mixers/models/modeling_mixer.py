@@ -431,7 +431,7 @@ def embed_rows(embedding: nn.Module, rows: Tensor, pack: Pack) -> Tensor:
     alpha = getattr(embedding, "neftune_noise_alpha", None)
     if alpha is None or not embedding.training:
         return embedding(rows[None])[0]
-    embedding.neftune_noise_alpha = 0.0
+    embedding.neftune_noise_alpha = 0.0  # type: ignore[assignment]  # an attribute of Trainer
     try:
         hidden = embedding(rows[None])[0]
     finally:

@@ -157,8 +157,8 @@ def _prefixes(lines: Projected, present: Tensor, kind: str, dropout: float) -> P
     # no row of scores may be empty
     seen = seen | ((places == places[:, None]) & is_empty)
     seen = seen.expand(lines.key.shape[0], -1, -1, -1).flatten(0, 1)[:, None]
-    rows = (x.transpose(1, 2).flatten(0, 1) for x in (query, lines.key, lines.value))
-    value = attend(*rows, seen, dropout).unflatten(0, (-1, present.shape[1])).transpose(1, 2)
+    q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (query, lines.key, lines.value))
+    value = attend(q, k, v, seen, dropout).unflatten(0, (-1, present.shape[1])).transpose(1, 2)
     # up to a place -> before it
     key, value = (
         torch.cat([torch.zeros_like(x[:, :, :, :1]), x[:, :, :, :-1]], 3) for x in (key, value)

@@ -30,7 +30,8 @@ def row_attention(
         mask = None
         if present is not None:
             mask = _row_mask(block, present, False).flatten(0, 1)[:, None]
-        out = attend(*(x.flatten(0, 1).transpose(1, 2) for x in (q, k, v)), mask, dropout)
+        q, k, v = (x.flatten(0, 1).transpose(1, 2) for x in (q, k, v))
+        out = attend(q, k, v, mask, dropout)
         outputs.append(out.transpose(1, 2).unflatten(0, (block.count, block.rows)))
     return grid.join(outputs)
 

@@ -145,11 +145,11 @@ def run_arena(options: ArenaOptions, arguments: ArenaArguments) -> dict:
     predicted = trainer.predict(task.parts[part])
     if not save_model(trainer):
         return {}
-    outputs = {"model": predicted.predictions, "constant": guess(task, part)}
+    outputs: dict[str, Any] = {"model": predicted.predictions, "constant": guess(task, part)}
     results = report_outputs(
         trainer,
         outputs,
-        predicted.label_ids,
+        np.asarray(predicted.label_ids),
         target,
         Report(
             part=part,

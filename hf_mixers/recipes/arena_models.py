@@ -211,7 +211,8 @@ def _refine(options: ArenaModelOptions, task: Task, wanted: int) -> ArenaModelOp
     inner = settings["intermediate_size"]
 
     def count(size: int) -> tuple[int, ArenaModelOptions]:
-        changed = replace(options, settings={**settings, "intermediate_size": size})
+        given: Any = {**settings, "intermediate_size": size}
+        changed = replace(options, settings=given)
         with torch.device("meta"):
             return count_parameters(_build(changed, task, _classifier(task))), changed
 
@@ -231,7 +232,8 @@ _WIDTHS: dict[str, Callable[[int], dict[str, int]]] = {
 
 def _widen(options: ArenaModelOptions, width: int) -> ArenaModelOptions:
     sizes = _WIDTHS.get(options.family, _usual_sizes)(width)
-    return replace(options, settings={**sizes, **options.config_fields()})
+    settings: Any = {**sizes, **options.config_fields()}
+    return replace(options, settings=settings)
 
 
 def _usual_sizes(width: int) -> dict[str, int]:

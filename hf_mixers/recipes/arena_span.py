@@ -72,7 +72,7 @@ def measure_spans(
     chosen = rows.select(np.arange(min(num_samples, len(rows))))
     found: dict[str, Any] = {"task": task.name, "part": part, "samples": len(chosen)}
     found["attention"] = _attention(model, task, chosen)
-    trunk = model.base_model
+    trunk: Any = model.base_model
     sequences = (_only_input(task, chosen[index]) for index in range(len(chosen)))
     found["gradient"] = receptive_field(trunk, list(sequences), num_queries=num_queries)
     write_json(Path(folder) / "span.json", found)
@@ -83,7 +83,7 @@ def measure_spans(
 
 def _attention(model: PreTrainedModel, task: Task, rows: Any) -> dict[str, Any] | None:
     """The span of attention, or None for models without attention maps over tokens."""
-    trunk = model.base_model
+    trunk: Any = model.base_model
     inner = getattr(trunk, "trunk", trunk)
     if hasattr(inner, "set_attn_implementation"):
         try:

@@ -145,7 +145,7 @@ class Report:
     dataset_name: str
     task: str
     options: Mapping[str, Any]
-    columns: Mapping[str, Sequence] = field(default_factory=dict)
+    columns: Mapping[str, Sequence | np.ndarray] = field(default_factory=dict)
     preparation: Any = None
     processor: Any = None
     base_model: str | None = None

@@ -104,7 +104,8 @@ def self_pretrain(
         if causal
         else MaskedLMCollator(
             collator,
-            SimpleNamespace(mask_token_id=task.mask_token_id),
+            # all that the collator asks of a tokenizer
+            SimpleNamespace(mask_token_id=task.mask_token_id),  # type: ignore[arg-type]
             ratio,
             task.maskable_ids,
             seed=arguments.seed,

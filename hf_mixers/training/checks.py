@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch import nn
 from torch.utils.data import Dataset
 from transformers import default_data_collator
 
@@ -30,7 +29,7 @@ def check_collator(collator: Any) -> None:
         )
 
 
-def check_token_labels(model: nn.Module, collator: Any, dataset: Dataset) -> None:
+def check_token_labels(model: Any, collator: Any, dataset: Dataset) -> None:
     """Refuse labels per token where the collator takes them for labels of sequences."""
     model = model.get_base_model() if hasattr(model, "get_base_model") else model
     has_tokens = isinstance(model, (TokenClassificationHead, MaskedLMHead))

@@ -27,7 +27,9 @@ class PublishingTrainer(Trainer):
     lies in the output folder. Tokens and paths of the machine are taken out of what is pushed.
     """
 
-    def push_to_hub(
+    push_in_progress: Any
+
+    def push_to_hub(  # type: ignore[override]  # Trainer says less than it returns
         self,
         commit_message: str | None = "End of training",
         blocking: bool = True,
@@ -74,7 +76,7 @@ class PublishingTrainer(Trainer):
         if busy:
             self.push_in_progress.jobs.extend(jobs)
         else:
-            self.push_in_progress = PushInProgress(jobs)
+            self.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]  # a list is fine
 
     def _push_folder(
         self, message: str | None, token: str | None = None, revision: str | None = None

@@ -67,7 +67,7 @@ class SafeTrainer(Trainer):
                 )
             checkpoint = found.newest
         else:
-            checkpoint = Path(wanted)
+            checkpoint = Path(str(wanted))
             fault = find_fault(checkpoint) if checkpoint.is_dir() else "it is not a folder"
             if fault is not None:
                 raise ValueError(f"{checkpoint} is not a complete checkpoint: {fault}.")
