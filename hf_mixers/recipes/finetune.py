@@ -1,11 +1,19 @@
 """Train or fine-tune a classifier of DNA sequences, from files to a card."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    set_seed,
+)
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
@@ -18,9 +26,16 @@ from ..data.parts import SplitOptions
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from .adapt import adapt_arguments, adapt_fields
+from .head_start import HeadStart, StartedHead, keep_better, start_head
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
-from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
+from .options import (
+    CheckpointOptions,
+    EvaluationOptions,
+    RunArguments,
+    change_arguments,
+    find_checkpoint,
+)
 from .path import (
     Report,
     begin_run,
@@ -34,8 +49,10 @@ from .targets import Classes
 
 logger = logging.get_logger(__name__)
 
-BASELINES = {
+BASELINES: dict[str, Callable[[], Any]] = {
     "kmer": KmerLogisticRegression,
+    # words of three bases by their place in the codons of a gene
+    "codon": partial(KmerLogisticRegression, 3, both_strands=False, phases=3),
     "cnn": SmallCnn,
     "kmer_best": BestKmerRegression,
     "kmer_network": KmerNetwork,
@@ -52,8 +69,8 @@ class FinetuneEvaluation(EvaluationOptions):
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
         metadata={
-            "help": "Baselines on the same split: 'kmer', 'cnn', 'kmer_best', 'kmer_network',"
-            " 'kmer_neighbours', or 'none'."
+            "help": "Baselines on the same split: 'kmer', 'codon', 'cnn', 'kmer_best',"
+            " 'kmer_network', 'kmer_neighbours', or 'none'."
         },
     )
 
@@ -107,6 +124,7 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         arguments = adapt_arguments(arguments, options.model, sum(parts["train"]["length"]))
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
+    arguments, started = start(options.model, model, arguments, tokens, smoke=evaluation.smoke)
     trainer = train_model(
         model,
         arguments,
@@ -116,6 +134,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         data_collator=make_collator(options.data, model, tokenizer, arguments.seed),
         processing_class=tokenizer,
     )
+    if started is not None:
+        keep_better(trainer, started)
     predicted = trainer.predict(tokens[part])
     if not save_model(trainer):
         return {}
@@ -138,6 +158,40 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             processor=tokenizer,
         ),
     )
+
+
+def start(
+    options: CheckpointOptions,
+    model: PreTrainedModel,
+    arguments: FinetuneArguments,
+    tokens: DatasetDict,
+    *,
+    smoke: bool,
+) -> tuple[FinetuneArguments, StartedHead | None]:
+    """Let the new head of a checkpoint learn alone; arguments that also score what it has learned.
+
+    Not for heads of frozen models, which the trainer trains, nor for what goes on from a checkpoint
+    of its own or runs in several processes.
+    """
+    is_new = options.checkpoint is not None and not options.frozen
+    alone = arguments.world_size == 1 and not find_checkpoint(arguments)
+    if not (is_new and alone and options.head_epochs and model.config.pooling != "flat"):
+        return arguments, None
+    history = start_head(
+        model,
+        tokens,
+        HeadStart(
+            epochs=1 if smoke else options.head_epochs,
+            label_smoothing=arguments.label_smoothing_factor,
+        ),
+        bf16=arguments.bf16,
+        seed=arguments.seed,
+    )
+    set_seed(arguments.seed)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    if "validation" in tokens:
+        arguments = change_arguments(arguments, eval_on_start=True)
+    return arguments, StartedHead(weights, history)
 
 
 def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:

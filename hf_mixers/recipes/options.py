@@ -76,6 +76,13 @@ class CheckpointOptions(ModelOptions):
     frozen: bool = field(
         default=False, metadata={"help": "Train the head only (a probe) on top of the checkpoint."}
     )
+    head_epochs: int = field(
+        default=30,
+        metadata={
+            "help": "Before a checkpoint is trained as a whole, train its new head alone for up to"
+            " this many epochs, on vectors that are computed once; 0: do not."
+        },
+    )
     class_weights: bool = field(
         default=False, metadata={"help": "Weigh classes by n / (C n_c) of the training part."}
     )
@@ -86,6 +93,8 @@ class CheckpointOptions(ModelOptions):
             raise ValueError("preset is for new models, not for a checkpoint.")
         if self.frozen and not self.checkpoint:
             raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
+        if self.head_epochs < 0:
+            raise ValueError(f"head_epochs must be at least 0, got {self.head_epochs}.")
 
 
 @dataclass
