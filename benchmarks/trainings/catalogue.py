@@ -298,12 +298,14 @@ EXPERIMENTS["microbes_joint"] = Experiment(
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
     ),
 )
-# the k-mer part once more, which is better alone
+# the k-mer part once more, which is better alone, on words of four letters by codon position
+CODONS = {"kmer_size": 4, "kmer_phases": 3}
 EXPERIMENTS["microbes"] = Experiment(
     "pretrain_taxonomy",
     (
         *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
-        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "6"),
+        *("--settings", json.dumps(CODONS)),
+        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
     ),
 )
 
@@ -318,13 +320,17 @@ SPECIES_TASKS = {
         *("--train_fraction", "0.0455"),
     ),
 }
+# few enough rows to try several k in minutes
+SMALL_TASKS = ("genes", "genus45_few")
 for task, source in SPECIES_TASKS.items():
     EXPERIMENTS[f"{task}_microbes"] = Experiment(
         "finetune_classification",
         (
             *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
-            *("--bf16", "true", "--baselines", "none"),
+            *("--bf16", "true", "--baselines", *(("kmer_best",) if task in SMALL_TASKS else ())),
+            "codon",
         ),
+        seeds=() if task == "genes" else (0, 1, 2),
     )
 
 

@@ -37,9 +37,7 @@ class KmerLogisticRegression:
     array([0, 1])
     """
 
-    def __init__(
-        self, k: int = 6, both_strands: bool = True, C: float = 10.0, phases: int = 1
-    ):
+    def __init__(self, k: int = 6, both_strands: bool = True, C: float = 10.0, phases: int = 1):
         if not 1 <= k <= MAX_K:
             raise ValueError(f"k must be from 1 to {MAX_K}, got {k}.")
         if not C > 0:

@@ -1,4 +1,4 @@
-"""The first stage of a fine-tuning: the head learns on vectors that the pre-trained model made once.
+"""The first stage of a fine-tuning: the head learns on vectors that the blocks made once.
 
 Blocks are the costly part of a step, and at first the head, which knows nothing, would only pull
 them about. So every sequence passes the blocks once; then the head and the k-mer part of the pooled

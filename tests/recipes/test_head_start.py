@@ -21,7 +21,9 @@ def make_rows(count=40, seed=0):
         "".join(generator.choice(list(("GGCAT", "AACGT")[label]), generator.integers(20, 60)))
         for label in labels
     ]
-    return tokenize_sequences(Dataset.from_dict({"sequence": texts, "label": labels}), DnaTokenizer())
+    return tokenize_sequences(
+        Dataset.from_dict({"sequence": texts, "label": labels}), DnaTokenizer()
+    )
 
 
 def build(row, **changes):
@@ -42,7 +44,9 @@ def test_scores_from_vectors_are_those_of_the_model(row, changes):
     model, rows = build(row, **changes), make_rows(6)
     vectors = read_vectors(model, rows, token_budget=100)
     with torch.no_grad():
-        expected = torch.cat([model(torch.as_tensor(ids)[None]).logits for ids in rows["input_ids"]])
+        expected = torch.cat(
+            [model(torch.as_tensor(ids)[None]).logits for ids in rows["input_ids"]]
+        )
         found = score(model, vectors, training=False)
     # profiles are kept in half precision
     torch.testing.assert_close(found, expected, atol=2e-3, rtol=2e-3)
