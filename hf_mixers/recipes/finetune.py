@@ -12,7 +12,6 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    set_seed,
 )
 from transformers.utils import logging
 
@@ -26,7 +25,7 @@ from ..data.parts import SplitOptions
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from .adapt import adapt_arguments, adapt_fields
-from .head_start import HeadStart, StartedHead, keep_better, start_head
+from .head_start import StartedHead, keep_better, start_head
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
 from .options import (
@@ -121,10 +120,12 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     )
     target = Classes(parts["train"].features["label"].names)
     if not evaluation.smoke:
-        arguments = adapt_arguments(arguments, options.model, sum(parts["train"]["length"]))
+        arguments = adapt_arguments(
+            arguments, options.model, sum(parts["train"]["length"]), stored_fields(options.model)
+        )
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
-    arguments, started = start(options.model, model, arguments, tokens, smoke=evaluation.smoke)
+    arguments, started = start(options.model, model, arguments, tokens)
     trainer = train_model(
         model,
         arguments,
@@ -165,33 +166,20 @@ def start(
     model: PreTrainedModel,
     arguments: FinetuneArguments,
     tokens: DatasetDict,
-    *,
-    smoke: bool,
 ) -> tuple[FinetuneArguments, StartedHead | None]:
-    """Let the new head of a checkpoint learn alone; arguments that also score what it has learned.
+    """Fit the head of a checkpoint to its vectors; arguments that also score what it has learned.
 
     Not for heads of frozen models, which the trainer trains, nor for what goes on from a checkpoint
     of its own or runs in several processes.
     """
     is_new = options.checkpoint is not None and not options.frozen
     alone = arguments.world_size == 1 and not find_checkpoint(arguments)
-    if not (is_new and alone and options.head_epochs and model.config.pooling != "flat"):
+    if not (is_new and alone and options.head_start and model.config.pooling != "flat"):
         return arguments, None
-    history = start_head(
-        model,
-        tokens,
-        HeadStart(
-            epochs=1 if smoke else options.head_epochs,
-            label_smoothing=arguments.label_smoothing_factor,
-        ),
-        bf16=arguments.bf16,
-        seed=arguments.seed,
-    )
-    set_seed(arguments.seed)
-    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    started = start_head(model, tokens, bf16=arguments.bf16, seed=arguments.seed)
     if "validation" in tokens:
         arguments = change_arguments(arguments, eval_on_start=True)
-    return arguments, StartedHead(weights, history)
+    return arguments, started
 
 
 def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
@@ -200,6 +188,13 @@ def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(options.checkpoint)
     letters = LETTERS.get((options.family, options.preset or ""))
     return GenomeTokenizer(letters) if letters else DnaTokenizer()
+
+
+def stored_fields(options: CheckpointOptions) -> dict[str, Any]:
+    """Config fields of the checkpoint, if there is one."""
+    if options.checkpoint is None:
+        return {}
+    return AutoConfig.from_pretrained(options.checkpoint).to_dict()
 
 
 def make_model(
@@ -213,8 +208,7 @@ def make_model(
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        stored = AutoConfig.from_pretrained(options.checkpoint).to_dict()
-        return load_checkpoint(options, adapt_fields(options, stored) | fields)
+        return load_checkpoint(options, adapt_fields(options, stored_fields(options)) | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

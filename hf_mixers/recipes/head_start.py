@@ -1,132 +1,137 @@
-"""The first stage of a fine-tuning: the head learns on vectors that the blocks made once.
+"""The first stage of a fine-tuning: a regression on the vectors of the pre-trained model.
 
 Blocks are the costly part of a step, and at first the head, which knows nothing, would only pull
-them about. So every sequence passes the blocks once; then the head and the k-mer part of the pooled
-vector, which are small, learn from what is kept, in as many epochs as lower the loss on validation
-rows. What is trained afterwards starts as a good classifier.
+them about. So every sequence passes the pre-trained model once, and the head starts as a logistic
+regression on the pooled vectors, with the L2 penalty that is best on validation rows. What is
+trained afterwards starts as a good classifier, and must be better to be kept.
 """
 
-import copy
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
-from ..data.batching import TokenBudgetBatchSampler
-from ..data.collators import FlatCollator
-from ..models.inputs import SequenceBatch
-from ..models.packing import at_least_float32
 from ..training import MixerTrainer
+from .frozen import embed_rows
 
 logger = logging.get_logger(__name__)
 
-
-@dataclass
-class HeadStart:
-    """Settings of the stage.
-
-    Attributes:
-        epochs: Most passes over the vectors.
-        patience: Passes without a lower loss on validation rows after which it ends.
-        max_rows: More training rows than these are not read: vectors are held in memory.
-    """
-
-    epochs: int = 30
-    patience: int = 4
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.05
-    label_smoothing: float = 0.05
-    max_rows: int = 50_000
-    token_budget: int = 16384
+# weights of the mean square of the coefficients that are tried; the first one if nothing can be
+PENALTIES = (1e-2, 3e-2, 3e-3, 1e-3)
+# more training rows than these are not read: vectors are held in memory
+MAX_ROWS = 100_000
 
 
 @dataclass
 class StartedHead:
-    """A model as the stage left it: its weights, and losses and accuracy of every epoch."""
+    """A model as the stage left it: its weights, and the scores of what was tried."""
 
     weights: dict[str, Tensor]
     history: list[dict[str, float]]
 
 
-@dataclass
-class Vectors:
-    """What the head reads of every sequence: pooled vectors, and profiles of models with k-mers."""
-
-    pooled: Tensor
-    profiles: Tensor | None
-    labels: Tensor
-
-    def __getitem__(self, rows: Tensor) -> "Vectors":
-        profiles = None if self.profiles is None else self.profiles[rows]
-        return Vectors(self.pooled[rows], profiles, self.labels[rows])
-
-
 def start_head(
     model: PreTrainedModel,
     rows: dict[str, Dataset],
-    settings: HeadStart,
     *,
+    iterations: int = 100,
+    token_budget: int = 16384,
     bf16: bool = False,
     seed: int = 0,
-) -> list[dict[str, float]]:
-    """Train the head of a classifier, and its k-mer part, with all blocks as they are.
+) -> StartedHead:
+    """Fit `model.classifier` to pooled vectors; the rest of the model stays as it is.
 
     Args:
         model: A sequence classifier with single labels.
-        rows: Tokenized `train`, and `validation` to stop by; without it all epochs are run.
-
-    Returns the losses and the accuracy of every epoch.
+        rows: Tokenized `train`, and `validation` to choose the penalty by.
+        iterations: Most steps of L-BFGS, for each penalty.
     """
-    generator = torch.Generator().manual_seed(seed)
     train = rows["train"]
-    if len(train) > settings.max_rows:
-        drawn = torch.randperm(len(train), generator=generator)[: settings.max_rows]
-        train = train.select(drawn.sort().values.tolist())
-    train_vectors = read_vectors(model, train, settings.token_budget, bf16)
-    held_out = None
-    if "validation" in rows:
-        held_out = read_vectors(model, rows["validation"], settings.token_budget, bf16)
-    parameters = head_parameters(model)
-    optimizer = torch.optim.AdamW(
-        parameters, settings.learning_rate, weight_decay=settings.weight_decay
-    )
+    if len(train) > MAX_ROWS:
+        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+        train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
+    was_training = model.training
+    model.eval()
+    vectors = {
+        name: torch.from_numpy(embed_rows(model.base_model, part, token_budget, bf16))
+        for name, part in {"train": train, "validation": rows.get("validation")}.items()
+        if part is not None
+    }
+    labels = {name: torch.tensor(rows[name]["labels"][:]) for name in vectors}
+    labels["train"] = torch.tensor(train["labels"][:])
+    model.train(was_training)
+    centre = vectors["train"].mean(0)
+    scale = vectors["train"].std(0).clamp(min=1e-6) if len(train) > 1 else torch.ones_like(centre)
+    scaled = {name: (part - centre) / scale for name, part in vectors.items()}
     weights = model.config.class_weights
-    weights = None if weights is None else torch.tensor(weights, device=model.device).float()
-    best, kept, history = np.inf, None, []
-    for epoch in range(settings.epochs):
-        losses = []
-        for batch in torch.randperm(len(train), generator=generator).split(settings.batch_size):
-            chosen = train_vectors[batch]
-            loss = functional.cross_entropy(
-                score(model, chosen, training=True),
-                chosen.labels,
-                weight=weights,
-                label_smoothing=settings.label_smoothing,
-            )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        entry: dict[str, float] = {"head_epoch": epoch + 1, "head_loss": float(np.mean(losses))}
-        if held_out is not None:
-            entry |= evaluate_head(model, held_out, weights)
+    weights = None if weights is None else torch.tensor(weights).float()
+    history, found = [], []
+    for penalty in PENALTIES if "validation" in scaled else PENALTIES[:1]:
+        matrix, bias = regress(
+            scaled["train"],
+            labels["train"],
+            model.config.num_labels,
+            penalty,
+            iterations=iterations,
+            class_weights=weights,
+        )
+        entry = {"head_penalty": penalty}
+        for name in scaled:
+            logits = scaled[name] @ matrix.T + bias
+            loss = functional.cross_entropy(logits, labels[name], weight=weights)
+            right = (logits.argmax(1) == labels[name]).float().mean()
+            entry |= {f"head_{name}_loss": loss.item(), f"head_{name}_accuracy": right.item()}
         history.append(entry)
+        found.append((matrix, bias))
         logger.info(f"head: {entry}")
-        value = entry.get("head_eval_loss", -float(epoch))
-        if value < best:
-            best, kept, last = value, copy.deepcopy(_state(model)), epoch
-        elif epoch - last >= settings.patience:
-            break
-    model.load_state_dict(kept, strict=False)
-    optimizer.zero_grad()
-    return history
+    losses = [entry.get("head_validation_loss", 0.0) for entry in history]
+    matrix, bias = found[losses.index(min(losses))]
+    matrix = matrix / scale
+    with torch.no_grad():
+        model.classifier.weight.copy_(matrix)
+        model.classifier.bias.copy_(bias - matrix @ centre)
+    return StartedHead({n: value.clone() for n, value in model.state_dict().items()}, history)
+
+
+def regress(
+    vectors: Tensor,
+    labels: Tensor,
+    num_labels: int,
+    penalty: float,
+    *,
+    iterations: int = 100,
+    class_weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Weights `(C, D)` and biases `(C,)` of a logistic regression, by L-BFGS.
+
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <...>
+    >>> vectors = torch.randn(200, 3)
+    >>> matrix, bias = regress(vectors, (vectors[:, 1] > 0).long(), 2, 1e-3)
+    >>> ((vectors @ matrix.T + bias).argmax(1) == (vectors[:, 1] > 0)).float().mean() > 0.95
+    tensor(True)
+    """
+    matrix = torch.zeros(num_labels, vectors.shape[1], requires_grad=True)
+    bias = torch.zeros(num_labels, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [matrix, bias], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        logits = vectors @ matrix.T + bias
+        loss = functional.cross_entropy(logits, labels, weight=class_weights)
+        loss = loss + penalty * matrix.square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(closure)  # type: ignore[arg-type]
+    return matrix.detach(), bias.detach()
 
 
 def keep_better(trainer: MixerTrainer, started: StartedHead) -> bool:
@@ -149,90 +154,3 @@ def keep_better(trainer: MixerTrainer, started: StartedHead) -> bool:
         logger.info(f"The head alone was better on validation rows: {first[0]:.4f}, not {best:.4f}")
         trainer.model.load_state_dict(started.weights)
     return is_better
-
-
-@torch.no_grad()
-def evaluate_head(model: PreTrainedModel, vectors: Vectors, weights: Tensor | None) -> dict:
-    """Loss and accuracy of the head on vectors."""
-    rows = torch.arange(len(vectors.labels)).split(4096)
-    logits = torch.cat([score(model, vectors[part], training=False) for part in rows])
-    loss = functional.cross_entropy(logits, vectors.labels, weight=weights)
-    right = (logits.argmax(1) == vectors.labels).float().mean()
-    return {"head_eval_loss": float(loss), "head_eval_accuracy": float(right)}
-
-
-def head_parameters(model: PreTrainedModel) -> list[nn.Parameter]:
-    """What the stage trains: the head, and the encoder of k-mer profiles."""
-    own = [p for n, p in model.named_parameters() if not n.startswith("model.")]
-    encoder = model.base_model.kmers
-    return own + ([] if encoder is None else list(encoder.parameters()))
-
-
-def _state(model: PreTrainedModel) -> dict[str, Any]:
-    chosen = {id(p) for p in head_parameters(model)}
-    return {n: p.detach() for n, p in model.named_parameters() if id(p) in chosen}
-
-
-def score(model: PreTrainedModel, vectors: Vectors, *, training: bool) -> Tensor:
-    """Logits of a sequence classifier from vectors of its sequences."""
-    trunk: Any = model.base_model
-    pooled, profiles = vectors.pooled.to(model.dtype), vectors.profiles
-    was_training = model.training
-    model.train(training)
-    try:
-        if profiles is not None:
-            profiles = profiles.to(model.dtype)
-            made = trunk.kmers(profiles)
-            if trunk.pooled_norm is not None:
-                made = _standardize(trunk.pooled_norm, made)
-            pooled = torch.cat([pooled, made], dim=1)
-        logits = model.classifier(model.dropout(pooled))
-        if profiles is not None:
-            logits = logits + model.kmer_classifier(profiles)
-    finally:
-        model.train(was_training)
-    return at_least_float32(logits)
-
-
-def _standardize(norm: nn.Module, values: Tensor) -> Tensor:
-    """The last channels of a `RunningStandardize`, whose means stay as they are."""
-    place = slice(-values.shape[1], None)
-    scale = torch.rsqrt(norm.running_var[place] + norm.eps)
-    return (values - norm.running_mean[place]) * scale
-
-
-@torch.no_grad()
-def read_vectors(
-    model: PreTrainedModel, rows: Dataset, token_budget: int, bf16: bool = False
-) -> Vectors:
-    """Pooled vectors, without their k-mer part, and profiles of tokenized sequences."""
-    trunk: Any = model.base_model
-    config, device = model.config, model.device
-    width = config.pooled_size - (config.kmer_hidden_size if config.kmer_size else 0)
-    pooled = torch.empty(len(rows), width, device=device)
-    profiles = None
-    if config.kmer_size:
-        profiles = torch.empty(len(rows), config.num_kmers, dtype=torch.float16, device=device)
-    collator, was_training = FlatCollator(), model.training
-    model.eval()
-    for indices in TokenBudgetBatchSampler(rows["length"][:], token_budget, shuffle=False):
-        batch = collator([{"input_ids": rows[index]["input_ids"]} for index in indices])
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            encoded = trunk(
-                batches=(
-                    SequenceBatch(
-                        batch["input_ids"].to(device),
-                        None,
-                        None,
-                        None,
-                        batch["cu_seq_lens_q"].to(device),
-                        batch.get("max_length_q"),
-                    ),
-                )
-            )
-            pooled[indices] = encoded.pool()[:, :width].float()
-        if profiles is not None:
-            profiles[indices] = encoded.pack.restore(encoded.profile()).half()
-    model.train(was_training)
-    labels = torch.as_tensor(np.asarray(rows["labels"][:]), device=device)
-    return Vectors(pooled, profiles, labels)

@@ -76,11 +76,10 @@ class CheckpointOptions(ModelOptions):
     frozen: bool = field(
         default=False, metadata={"help": "Train the head only (a probe) on top of the checkpoint."}
     )
-    head_epochs: int = field(
-        default=30,
+    head_start: bool = field(
+        default=True,
         metadata={
-            "help": "Before a checkpoint is trained as a whole, train its new head alone for up to"
-            " this many epochs, on vectors that are computed once; 0: do not."
+            "help": "Start the head of a checkpoint as a logistic regression on its pooled vectors."
         },
     )
     class_weights: bool = field(
@@ -93,8 +92,6 @@ class CheckpointOptions(ModelOptions):
             raise ValueError("preset is for new models, not for a checkpoint.")
         if self.frozen and not self.checkpoint:
             raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
-        if self.head_epochs < 0:
-            raise ValueError(f"head_epochs must be at least 0, got {self.head_epochs}.")
 
 
 @dataclass
