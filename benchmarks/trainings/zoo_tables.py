@@ -1,4 +1,4 @@
-"""Tables about the models of `model_cards/`, made from their folders and from recorded trainings."""
+"""Tables about the models of `model_cards/`, from their folders and recorded trainings."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def _tasks(records: dict[str, Record]) -> str | None:
         if name not in records:
             continue
         runs = records[name].get("runs", [records[name]])
-        kmers = _spread(runs, "kmer_best") or (f"{published} (published)" if published else "")
+        kmers = _spread(runs, "kmer") or (f"{published} (published)" if published else "")
         rows.append(
             [
                 title,

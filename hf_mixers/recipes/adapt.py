@@ -6,7 +6,7 @@ were not compared again with this one; the number of tokens was set by the time 
 
 Models whose pooled vectors have learned classes before (`pooled_norm="running"`, as the taxonomy
 stage leaves them) get a head and no more, unless epochs are asked for: training all afterwards
-lowered accuracy on validation rows (twelve genera: 0.829 from the head alone, 0.818 after half an
+lowered accuracy on validation rows (twelve genera: 0.829 from the head alone, 0.811 after an
 epoch).
 """
 
