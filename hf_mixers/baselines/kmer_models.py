@@ -18,13 +18,15 @@ from .kmers import KmerLogisticRegression, count_kmers
 Rows = tuple[Sequence[str], Sequence[int]]
 
 
-def profiles_of(sequences: Sequence[str], k: int, both_strands: bool) -> np.ndarray:
+def profiles_of(
+    sequences: Sequence[str], k: int, both_strands: bool, phases: int = 1
+) -> np.ndarray:
     """Square roots of k-mer frequencies, `(N, words)` in float32; 0 where there is no word.
 
     >>> profiles_of(["AAAC"], 1, both_strands=False).round(2)
     array([[0.87, 0.5 , 0.  , 0.  ]], dtype=float32)
     """
-    counts = count_kmers(sequences, k, both_strands).toarray()
+    counts = count_kmers(sequences, k, both_strands, phases).toarray()
     return np.sqrt(counts / np.maximum(counts.sum(1, keepdims=True), 1)).astype(np.float32)
 
 
