@@ -7,6 +7,7 @@ trained afterwards starts as a good classifier, and must be better to be kept.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -50,6 +51,8 @@ def start_head(
         rows: Tokenized `train`, and `validation` to choose the penalty by.
         iterations: Most steps of L-BFGS, for each penalty.
     """
+    trunk: Any = model.base_model
+    classifier: Any = model.classifier
     train = rows["train"]
     if len(train) > MAX_ROWS:
         drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
@@ -57,7 +60,7 @@ def start_head(
     was_training = model.training
     model.eval()
     vectors = {
-        name: torch.from_numpy(embed_rows(model.base_model, part, token_budget, bf16))
+        name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
         for name, part in {"train": train, "validation": rows.get("validation")}.items()
         if part is not None
     }
@@ -92,8 +95,8 @@ def start_head(
     matrix, bias = found[losses.index(min(losses))]
     matrix = matrix / scale
     with torch.no_grad():
-        model.classifier.weight.copy_(matrix)
-        model.classifier.bias.copy_(bias - matrix @ centre)
+        classifier.weight.copy_(matrix)
+        classifier.bias.copy_(bias - matrix @ centre)
     return StartedHead({n: value.clone() for n, value in model.state_dict().items()}, history)
 
 
@@ -130,7 +133,7 @@ def regress(
         return loss
 
     with torch.enable_grad():
-        optimizer.step(closure)  # type: ignore[arg-type]
+        optimizer.step(closure)
     return matrix.detach(), bias.detach()
 
 
