@@ -169,7 +169,8 @@ def _fit_type(name: str, kind: Any, value: Any) -> Any:
     else:
         is_right = True
     if not is_right:
-        raise ValueError(f"{name} must be {getattr(kind, '__name__', kind)}, got {value!r}.")
+        wanted = getattr(kind, "__name__", str(kind)).replace("| None", "or none")
+        raise ValueError(f"{name} must be {wanted}, got {value!r}.")
     return value
 
 
