@@ -10,7 +10,7 @@ DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
 DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
 
-.PHONY: help demo test quick lint types format docs lowest wheel benchmarks install clean
+.PHONY: help demo test exhaustive quick lint types format docs lowest wheel benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -44,12 +44,15 @@ format: install  ## format and mend style
 types: install  ## check the types of the package
 	$(BIN)/mypy
 
-test: lint types  ## lint, check types and run all tests
+test: lint types  ## lint, check types and test, in at most 8 minutes on two quiet cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not exhaustive"
+
+exhaustive: install  ## all tests, also for every family, head and setting that `make test` leaves out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
-		-m "not slow and not processes and not timing"
+		-m "not slow and not processes and not timing and not exhaustive"
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
