@@ -1,6 +1,8 @@
 """`hf-mixers predict`"""
 
+import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -29,14 +31,17 @@ def command(
 ) -> None:
     """Classify the sequences of files: id, length, label, probability, note."""
     from ..inference.engine import prefetch
-    from ..inference.loading import load_classifier, make_engine
+    from ..inference.loading import count_processes, load_classifier, make_engine
     from ..inference.outputs import choose_format, format_row
     from ..inference.predict import PredictionTable
     from ..inference.records import read_records
-    from ..inference.run import run_to_file
+    from ..inference.run import count_items, run_to_file
 
     place = common.parse_shard(shard)
-    if str(output) != "-":
+    if str(output) == "-":
+        if count_processes() > 1:
+            raise ValueError("Several processes write to a file: --output FILE.")
+    else:
         choose_format(output, (".tsv", ".parquet"))
     engine = make_engine(
         model,
@@ -49,10 +54,13 @@ def command(
     )
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
     if str(output) == "-":
-        sys.stdout.write(format_row(table.columns))
         records = read_records(files, shard=place, sequence_column=sequence_column)
+        sys.stdout.write(format_row(table.columns))
+        counts: Counter[str] = Counter()
         for part in prefetch(engine.read_parts(records)):
             sys.stdout.writelines(format_row(row.values()) for row in table.rows(engine, part))
+            counts += count_items(part)
+        typer.echo(json.dumps(counts), err=True)
         return
     summary = run_to_file(
         engine,

@@ -15,6 +15,7 @@ from ..auto import FAMILIES
 from ..models.dna import reverse_complement
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
+from ..models.tokenization_table import TableTokenizer
 from .records import Record
 
 # batches of tokens that are read ahead, so that sequences of like length go together
@@ -45,6 +46,7 @@ class Engine:
         token_budget: Most tokens in a batch; one longer sequence is a batch of its own.
         both_strands: Give every sequence as its reverse complement, too; outputs are averaged.
         strict: A record that cannot be read is an error instead of a note.
+        look_ahead: Batches of tokens in a part; `LOOK_AHEAD` by default.
     """
 
     model: PreTrainedModel
@@ -53,6 +55,7 @@ class Engine:
     both_strands: bool = False
     strict: bool = False
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    look_ahead: int = field(default_factory=lambda: LOOK_AHEAD)
 
     def __post_init__(self):
         if self.token_budget < 1:
@@ -94,7 +97,7 @@ class Engine:
         for record in records:
             group.append(record)
             tokens += len(record.sequence) + 2
-            if tokens >= LOOK_AHEAD * self.token_budget:
+            if tokens >= self.look_ahead * self.token_budget:
                 yield group
                 group, tokens = [], 0
         if group:
@@ -110,7 +113,9 @@ class Engine:
         ]
 
     def _tokenize(self, texts: list[str]) -> list[np.ndarray]:
-        found = self.tokenizer(texts, return_attention_mask=False)["input_ids"]
+        # arrays as they are made by our tokenizers; others give lists, as lengths differ
+        kind = "np" if isinstance(self.tokenizer, TableTokenizer) else None
+        found = self.tokenizer(texts, return_attention_mask=False, return_tensors=kind)["input_ids"]
         return [np.asarray(ids, dtype=np.int64) for ids in found]
 
     def _find_note(self, record: Record) -> tuple[bool, str]:
