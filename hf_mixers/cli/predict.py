@@ -4,7 +4,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,12 +29,15 @@ def command(
     strict: common.Strict = False,
     overwrite: common.Overwrite = False,
 ) -> None:
-    """Classify the sequences of files: id, length, label, probability, note."""
+    """Classify the sequences of files: id, length, label, probability, note.
+
+    Models of tables, series or images read such files, prepared as in training.
+    """
     from ..inference.engine import prefetch
     from ..inference.loading import count_processes, load_classifier, make_engine
     from ..inference.outputs import choose_format, format_row
     from ..inference.predict import PredictionTable
-    from ..inference.records import read_records
+    from ..inference.prepared import load_preparation, make_row_engine
     from ..inference.run import count_items, run_to_file
 
     place = common.parse_shard(shard)
@@ -43,18 +46,16 @@ def command(
             raise ValueError("Several processes write to a file: --output FILE.")
     else:
         choose_format(output, (".tsv", ".parquet"))
-    engine = make_engine(
-        model,
-        None,
-        load_classifier,
-        {"device": device, "dtype": dtype, "compile": compile},
-        token_budget=token_budget,
-        both_strands=rc_average,
-        strict=strict,
-    )
+    placing = {"device": device, "dtype": dtype, "compile": compile}
+    settings = {"token_budget": token_budget, "both_strands": rc_average, "strict": strict}
+    engine: Any
+    if (preparation := load_preparation(model)) is not None:
+        engine = make_row_engine(model, preparation, placing, **settings)
+    else:
+        engine = make_engine(model, None, load_classifier, placing, **settings)
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
     if str(output) == "-":
-        records = read_records(files, shard=place, sequence_column=sequence_column)
+        records = engine.read(files, shard=place, sequence_column=sequence_column)
         sys.stdout.write(format_row(table.columns))
         counts: Counter[str] = Counter()
         for part in prefetch(engine.read_parts(records)):

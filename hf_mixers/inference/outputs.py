@@ -156,6 +156,7 @@ class PartedOutput:
         target: The file to write in the end.
         run: What the results depend on; parts of a run with other settings are refused.
         columns: Names of the columns.
+        format: How parts are written; by default the ending of the file tells.
     """
 
     def __init__(
@@ -163,10 +164,11 @@ class PartedOutput:
         target: str | Path,
         run: Mapping[str, Any],
         columns: Sequence[str],
+        format: Format | None = None,
     ):
         self.target = Path(target)
         self.folder = self.target.with_name(f"{self.target.name}.parts")
-        self.format = choose_format(self.target)
+        self.format = format or choose_format(self.target)
         self.content = json.loads(json.dumps({**run, "columns": list(columns)}, default=str))
 
     def prepare(self, *, overwrite: bool = False, resume: bool = True) -> None:

@@ -136,7 +136,11 @@ def _open_standard_input() -> Iterator[BinaryIO]:
     raw = sys.stdin.buffer
     start = raw.read(len(GZIP_START))
     whole = io.BufferedReader(_Joined(start, raw))  # type: ignore[arg-type]
-    yield gzip.open(whole) if start == GZIP_START else whole  # type: ignore[misc]
+    if start != GZIP_START:
+        yield whole  # type: ignore[misc]
+        return
+    with gzip.open(whole) as unpacked:
+        yield unpacked  # type: ignore[misc]
 
 
 class _Joined(io.RawIOBase):
@@ -153,6 +157,19 @@ class _Joined(io.RawIOBase):
         self.start = self.start[len(found) :]
         buffer[: len(found)] = found
         return len(found)
+
+
+def parse_text(text: str) -> list[tuple[str, str]]:
+    """Ids and letters of a text that is FASTA, FASTQ, or one sequence a line.
+
+    >>> parse_text(">a\\nAC\\nGT\\n>b\\nGG"), parse_text("ACGT")
+    ([('a', 'ACGT'), ('b', 'GG')], [('sequence_1', 'ACGT')])
+    """
+    text = text.strip()
+    if text.startswith((">", "@", ";")):
+        return list(_parse(io.BytesIO(text.encode()), "The text", None))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return [(f"sequence_{number}", line) for number, line in enumerate(lines, 1)]
 
 
 def _parse(handle: BinaryIO, name: str, kind: str | None) -> Iterator[tuple[str, str]]:

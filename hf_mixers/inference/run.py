@@ -11,16 +11,13 @@ from typing import Any
 from accelerate import PartialState
 from tqdm.auto import tqdm
 
-from ..data.records import find_files
 from ..reporting.environment import run_environment
 from ..reporting.files import write_json
 from .engine import Engine, Part, prefetch
 from .loading import join_processes
 from .outputs import PartedOutput
-from .records import STDIN, read_records
+from .records import STDIN
 
-# what of a file's bytes are letters of sequences, about
-_SHARE_OF_LETTERS = {"fasta": 0.95, "fastq": 0.48}
 # counts that are not those of a note
 _COUNTED = ("records", "tokens")
 
@@ -85,8 +82,8 @@ def run_to_file(
         return number not in done and number % state.num_processes == state.process_index
 
     begin = time.perf_counter()
-    records = read_records(list(sources), shard=shard, **reading)
-    with _make_bar(sources, shard, state) as bar:
+    records = engine.read(sources, shard=shard, **reading)
+    with _make_bar(engine, sources, shard, state) as bar:
         for part in prefetch(engine.read_parts(records, is_mine)):
             counts = count_items(part)
             output.write(part.number, compute(engine, part), counts)
@@ -106,7 +103,7 @@ def count_items(part: Part) -> Counter[str]:
     """Records, tokens and notes of a part."""
     counts = Counter(_group_note(item.note) for item in part.items if item.note)
     counts["records"] = len(part.items)
-    counts["tokens"] = sum(len(item.ids) for item in part.items if item.ids is not None)
+    counts["tokens"] = sum(item.tokens for item in part.items)
     return counts
 
 
@@ -136,17 +133,17 @@ def _describe(
     engine: Engine, sources: Sequence[str], settings: Mapping[str, Any], shard: tuple[int, int]
 ) -> dict[str, Any]:
     """What the parts of a run depend on: they are used again only where all of it is equal."""
-    files = sources if STDIN in sources else find_files(list(sources))[0]
+    files = sources if STDIN in sources else engine.find_files(sources)
     model = Path(str(settings.get("model", "")))
     weights = sorted(str(path) for path in model.glob("*.safetensors")) if model.is_dir() else []
     return {
         **settings,
-        "weights": [_stamp(path) for path in weights],
+        "weights": [stamp_source(path) for path in weights],
         "token_budget": engine.token_budget,
         "look_ahead": engine.look_ahead,
         "both_strands": engine.both_strands,
         "shard": list(shard),
-        "sources": [_stamp(file) for file in files],
+        "sources": [stamp_source(file) for file in files],
     }
 
 
@@ -163,7 +160,7 @@ def _write_summary(
     write_json(target.with_name(f"{target.name}.summary.json"), content)
 
 
-def _stamp(source: str) -> list[Any]:
+def stamp_source(source: str) -> list[Any]:
     """What tells a source from another of the same name."""
     if source == STDIN or not os.path.isfile(source):
         return [source]
@@ -171,20 +168,14 @@ def _stamp(source: str) -> list[Any]:
     return [source, state.st_size, state.st_mtime_ns]
 
 
-def _make_bar(sources: Sequence[str], shard: tuple[int, int], state: PartialState) -> tqdm:
+def _make_bar(
+    engine: Engine, sources: Sequence[str], shard: tuple[int, int], state: PartialState
+) -> tqdm:
+    """Progress of this process: tokens, tokens per second, time left."""
+    total = None if STDIN in sources else engine.estimate_tokens(sources)
     return tqdm(
-        total=_estimate_tokens(sources, shard[1]),
+        total=total and total // (shard[1] * state.num_processes),
         unit=" tokens",
         unit_scale=True,
         disable=None if state.is_main_process else True,
     )
-
-
-def _estimate_tokens(sources: Sequence[str], shards: int) -> int | None:
-    """About how many tokens there are, where the size of the files tells."""
-    if STDIN in sources:
-        return None
-    files, kind = find_files(list(sources))
-    if kind not in _SHARE_OF_LETTERS or any(file.endswith((".gz", ".bgz")) for file in files):
-        return None
-    return int(sum(map(os.path.getsize, files)) * _SHARE_OF_LETTERS[kind] / shards)

@@ -1,4 +1,4 @@
-"""Every option of `predict` and `embed` does what it says; errors are a sentence and exit code 1."""
+"""Every option of `predict` and `embed` does what it says; errors are a sentence and code 1."""
 
 import functools
 import gzip
@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from hf_mixers.inference import embed, predict, read_records
-from tests.cli.conftest import kept_log, run  # noqa: F401  (fixtures)
 
 GENBANK = """LOCUS       {name}              {length} bp    DNA     linear   BCT 01-JAN-2000
 DEFINITION  a test.
@@ -43,11 +42,11 @@ def test_genbank_and_gzip_on_standard_input_are_read(tmp_path, sequences, monkey
     assert [(one.id, one.sequence) for one in read_records("-")] == sequences
     for damaged in (gzip.compress(fasta)[:40], b"\x1f\x8b\x08" + b"\x07" * 40, b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(damaged)))
-        with pytest.raises(ValueError, match="standard input is (cut short|empty)"):
+        with pytest.raises(ValueError, match=r"standard input is (cut short|empty)"):
             list(read_records("-"))
 
 
-def test_a_device_and_a_dtype_are_used(run, classifier, fasta, tmp_path):  # noqa: F811
+def test_a_device_and_a_dtype_are_used(run, classifier, fasta, tmp_path):
     whole = {one.id: one.probability for one in predict(classifier, fasta)}
     output = tmp_path / "half.parquet"
     words = ("predict", classifier, fasta, "-o", output, "--dtype", "bfloat16", "--device", "cpu")
@@ -57,7 +56,8 @@ def test_a_device_and_a_dtype_are_used(run, classifier, fasta, tmp_path):  # noq
     assert 0 < difference.max() < 0.02
 
 
-def test_a_compiled_model_gives_the_same(run, masked_lm, tmp_path, monkeypatch):  # noqa: F811
+@pytest.mark.slow
+def test_a_compiled_model_gives_the_same(run, masked_lm, tmp_path, monkeypatch):
     compile_module = torch.nn.Module.compile
     calls = []
 
@@ -75,7 +75,7 @@ def test_a_compiled_model_gives_the_same(run, masked_lm, tmp_path, monkeypatch):
     assert np.abs(np.load(tmp_path / "e.npy") - expected).max() < 1e-5
 
 
-def test_vectors_per_token_go_to_parquet(run, masked_lm, tmp_path):  # noqa: F811
+def test_vectors_per_token_go_to_parquet(run, masked_lm, tmp_path):
     (tmp_path / "a.fa").write_text(">a\nACGT\n>b\nAC*T\n>c\nGG\n")
     words = ("embed", masked_lm, tmp_path / "a.fa", "--pooling", "none", "--layer", "1")
     assert run(*words, "-o", tmp_path / "e.parquet").code == 0
@@ -86,7 +86,7 @@ def test_vectors_per_token_go_to_parquet(run, masked_lm, tmp_path):  # noqa: F81
         assert np.abs(np.stack(table["vector"][row]) - vectors).max() < 1e-5
 
 
-def test_errors_are_a_sentence_and_notes_are_counted(run, classifier, masked_lm, tmp_path):  # noqa: F811
+def test_errors_are_a_sentence_and_notes_are_counted(run, classifier, masked_lm, tmp_path):
     source, output = tmp_path / "a.fa", tmp_path / "a.tsv"
     source.write_text(">a\nACGT\n>b\nAC*T\n>c\nAC-T\n>d\nNN\n")
     done = run("predict", classifier, source, "--strict", "-o", output)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from hf_mixers.inference import engine
@@ -42,11 +41,14 @@ def test_two_processes_write_what_one_writes(classifier, fasta, sequences, tmp_p
     assert {path.name for path in tmp_path.glob("*two*")} == {"two.tsv", "two.tsv.summary.json"}
 
 
-@pytest.mark.processes
-def test_an_error_ends_all_processes(masked_lm, fasta, tmp_path):
-    # standard input and output belong to one process
-    for words in (("-", "-o", tmp_path / "a.npy"), (fasta, "-o", tmp_path / "a.txt")):
-        done = launch("embed", masked_lm, *words, "--device", "cpu")
-        assert done.returncode != 0
-        assert "error: " in done.stderr
-    assert not np.any([path.suffix == ".npy" for path in tmp_path.iterdir()])
+def test_standard_input_and_output_belong_to_one_process(classifier, fasta, tmp_path, monkeypatch):
+    class Processes:
+        num_processes = 2
+
+    monkeypatch.setattr("hf_mixers.inference.run.join_processes", lambda device: Processes)
+    with pytest.raises(ValueError, match="Standard input is read by one process, got several"):
+        run("predict", classifier, "-", "-o", tmp_path / "a.tsv")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="Several processes write to a file: --output FILE"):
+        run("predict", classifier, fasta)
+    assert not list(tmp_path.iterdir())
