@@ -134,6 +134,7 @@ class PartedOutput:
         target: The file to write in the end.
         run: What the results depend on; parts of a run with other settings are refused.
         columns: Names of the columns.
+        format: How parts are written; by default the ending of the file tells.
     """
 
     def __init__(
@@ -142,10 +143,11 @@ class PartedOutput:
         run: Mapping[str, Any],
         columns: Sequence[str],
         overwrite: bool = False,
+        format: Format | None = None,
     ):
         self.target = Path(target)
         self.folder = self.target.with_name(f"{self.target.name}.parts")
-        self.format = choose_format(self.target)
+        self.format = format or choose_format(self.target)
         if overwrite:
             shutil.rmtree(self.folder, ignore_errors=True)
         elif self.target.exists():

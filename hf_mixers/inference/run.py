@@ -64,7 +64,7 @@ def run_to_file(
         "token_budget": engine.token_budget,
         "both_strands": engine.both_strands,
         "shard": list(shard),
-        "sources": [_stamp(source) for source in sources],
+        "sources": [stamp_source(source) for source in sources],
     }
     with state.main_process_first():
         output = PartedOutput(target, run, columns, overwrite and state.is_main_process)
@@ -114,7 +114,7 @@ def _write_summary(
     write_json(target.with_name(f"{target.name}.summary.json"), content)
 
 
-def _stamp(source: str) -> list[Any]:
+def stamp_source(source: str) -> list[Any]:
     """What tells a source from another of the same name."""
     if source == STDIN or not os.path.isfile(source):
         return [source]
