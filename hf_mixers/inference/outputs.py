@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from accelerate import PartialState
 
 from ..reporting.files import write_json
 
@@ -193,10 +194,21 @@ class PartedOutput:
         else:
             write_json(path, self.content)
 
-    def check(self) -> None:
-        """Whether this process sees the folder that another one prepared."""
+    def share(self, state: PartialState, **options: Any) -> dict[int, int]:
+        """Prepare the folder once for all processes; return what `done` does, the same in all.
+
+        Args:
+            options: Those of `prepare`.
+        """
+        if state.is_main_process:
+            self.prepare(**options)
+        state.wait_for_everyone()
         if not (self.folder / RUN_FILE).exists():
             raise ValueError(f"{self.folder} must be in a place that all processes share.")
+        done = self.done()
+        # before any process adds to it
+        state.wait_for_everyone()
+        return done
 
     def done(self) -> dict[int, int]:
         """Records of every part that is complete, by the number of the part."""

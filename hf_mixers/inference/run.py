@@ -71,12 +71,7 @@ def run_to_file(
         raise ValueError("Standard input is read by one process, got several: give files.")
     run = _describe(engine, sources, settings, shard)
     output = PartedOutput(target, run, columns)
-    if state.is_main_process:
-        output.prepare(overwrite=overwrite, resume=not is_stream)
-    state.wait_for_everyone()
-    output.check()
-    done = output.done()
-    state.wait_for_everyone()
+    done = output.share(state, overwrite=overwrite, resume=not is_stream)
 
     def is_mine(number: int) -> bool:
         return number not in done and number % state.num_processes == state.process_index
