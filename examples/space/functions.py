@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hf_mixers.inference.embed import embed_part
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
 from hf_mixers.inference.engine import Engine
 from hf_mixers.inference.loading import load_classifier, load_masked_lm, make_engine
 from hf_mixers.inference.masked import predict_masked
@@ -15,6 +18,10 @@ from hf_mixers.inference.records import Record, parse_text, read_records
 # what one visitor may send
 MOST_LETTERS = 1_000_000
 MOST_SEQUENCES = 1000
+# bases of the picture
+MOST_DRAWN = 5000
+SCORES = ("llr", "entropy", "pllr", "distance")
+VARIANT_COLUMNS = ["variant", "kind", "log ratio", "entropy", "window ratio", "distance", "note"]
 _VARIANT = re.compile(r"(?:(\S+?)[:\s]\s*)?(\d+)[:\s]*([A-Za-z]+)\s*(?:>|/|\s)\s*([A-Za-z]+)")
 
 
@@ -75,6 +82,44 @@ def classify(models: Models, records: list[tuple[str, str]]) -> tuple[list[str],
     ]
 
 
+def attribute(engine: Engine, letters: str) -> np.ndarray:
+    """Gradient times input of the most probable class, one number per base."""
+    (item,) = engine.encode([Record(0, "first", letters)])
+    if item.ids is None:
+        raise ValueError(f"The first sequence cannot be read: {item.note}.")
+    kept: list[torch.Tensor] = []
+
+    def keep(module, inputs, output):
+        kept.append(output.detach().requires_grad_())
+        return kept[-1]
+
+    hook = engine.model.get_input_embeddings().register_forward_hook(keep)
+    try:
+        logits = engine.model(input_ids=torch.from_numpy(item.ids)[None]).logits[0]
+    finally:
+        hook.remove()
+    (gradient,) = torch.autograd.grad(logits.max(), kept[0])
+    tokens = (gradient * kept[0]).sum(-1).reshape(-1).detach().numpy()
+    # without the tokens that the tokenizer adds
+    return tokens[len(tokens) - len(letters) :]
+
+
+def draw_attribution(models: Models, records: list[tuple[str, str]]) -> Figure:
+    """A picture of what every base of the first sequence adds to its class."""
+    name, letters = records[0]
+    letters = letters[:MOST_DRAWN]
+    values = attribute(models.classifier_engine, letters)
+    figure = Figure(figsize=(10, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.bar(range(1, len(letters) + 1), values, 1.0, color=np.where(values < 0, "C3", "C0"))
+    axes.set(xlabel="position", ylabel="gradient x input", xlim=(0, len(letters) + 1))
+    axes.set_title(f"{name}, {len(letters):,} bases", fontsize=10)
+    axes.axhline(0, color="0.5", linewidth=0.5)
+    if len(letters) <= 100:
+        axes.set_xticks(range(1, len(letters) + 1), list(letters), fontsize=7)
+    return figure
+
+
 def fill_masks(models: Models, text: str) -> list[list]:
     """Rows: name, position, most probable base and the probability of A, C, G and T."""
     found = predict_masked(models.masked_lm_engine, read_sequences(text))
@@ -106,12 +151,24 @@ def parse_variants(text: str, names: list[str]) -> list[tuple[str, int, str, str
     return found
 
 
-def embed(models: Models, records: list[tuple[str, str]]) -> list[list]:
-    """Rows: name and vector of every sequence, from whichever model there is."""
-    engine = models.masked_lm_engine if models.masked_lm else models.classifier_engine
-    numbered = (Record(number, *pair) for number, pair in enumerate(records))
+def score_variants(models: Models, text: str, variants: str) -> list[list]:
+    """Rows: the variant, its scores, and why there are none."""
+    from hf_mixers.inference import score_variants as score
+
+    records = read_sequences(text)
+    typed = parse_variants(variants, [name for name, _ in records])
+    engine = models.masked_lm_engine
+    found = score(engine.model, typed, dict(records), tokenizer=engine.tokenizer)
     return [
-        [one.id, [] if one.vector is None else [round(float(v), 6) for v in one.vector]]
-        for part in engine.read_parts(numbered)
-        for one in embed_part(engine, part, -1, "mean")
+        [
+            f"{one.chrom}:{one.pos} {one.ref}>{one.alt}",
+            one.kind,
+            *(_round((one.scores or {}).get(name)) for name in SCORES),
+            one.reason,
+        ]
+        for one in found
     ]
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
