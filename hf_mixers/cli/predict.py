@@ -1,8 +1,10 @@
 """`hf-mixers predict`"""
 
+import json
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,32 +29,39 @@ def command(
     strict: common.Strict = False,
     overwrite: common.Overwrite = False,
 ) -> None:
-    """Classify the sequences of files: id, length, label, probability, note."""
+    """Classify the sequences of files: id, length, label, probability, note.
+
+    Models of tables, series or images read such files, prepared as in training.
+    """
     from ..inference.engine import prefetch
-    from ..inference.loading import load_classifier, make_engine
+    from ..inference.loading import count_processes, load_classifier, make_engine
     from ..inference.outputs import choose_format, format_row
     from ..inference.predict import PredictionTable
-    from ..inference.records import read_records
-    from ..inference.run import run_to_file
+    from ..inference.prepared import load_preparation, make_row_engine
+    from ..inference.run import count_items, run_to_file
 
     place = common.parse_shard(shard)
-    if str(output) != "-":
+    if str(output) == "-":
+        if count_processes() > 1:
+            raise ValueError("Several processes write to a file: --output FILE.")
+    else:
         choose_format(output, (".tsv", ".parquet"))
-    engine = make_engine(
-        model,
-        None,
-        load_classifier,
-        {"device": device, "dtype": dtype, "compile": compile},
-        token_budget=token_budget,
-        both_strands=rc_average,
-        strict=strict,
-    )
+    placing = {"device": device, "dtype": dtype, "compile": compile}
+    settings = {"token_budget": token_budget, "both_strands": rc_average, "strict": strict}
+    engine: Any
+    if (preparation := load_preparation(model)) is not None:
+        engine = make_row_engine(model, preparation, placing, **settings)
+    else:
+        engine = make_engine(model, None, load_classifier, placing, **settings)
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
     if str(output) == "-":
+        records = engine.read(files, shard=place, sequence_column=sequence_column)
         sys.stdout.write(format_row(table.columns))
-        records = read_records(files, shard=place, sequence_column=sequence_column)
+        counts: Counter[str] = Counter()
         for part in prefetch(engine.read_parts(records)):
             sys.stdout.writelines(format_row(row.values()) for row in table.rows(engine, part))
+            counts += count_items(part)
+        typer.echo(json.dumps(counts), err=True)
         return
     summary = run_to_file(
         engine,

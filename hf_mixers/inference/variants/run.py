@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
 from tqdm.auto import tqdm
 
 from ...data.records import read_features
 from ...reporting.environment import run_environment
 from ...reporting.files import write_json
 from ..engine import prefetch
+from ..loading import join_processes
 from ..outputs import PartedOutput
 from ..records import STDIN
 from ..run import stamp_source
@@ -102,7 +102,7 @@ def score_to_file(
         strict: An allele that cannot be scored is an error instead of a reason.
         prefix: What the keys in INFO start with.
     """
-    target, state = Path(target), PartialState()
+    target, state = Path(target), join_processes(scorer.engine.device)
     check_target(source, target)
     places = Reference(reference)
     writer, records = open_source(scorer, source, target, settings, prefix)
@@ -114,12 +114,8 @@ def score_to_file(
         "sources": [stamp_source(one) for one in (source, reference)],
     }
     form = VcfFormat(writer.header) if isinstance(writer, VcfWriter) else None
-    with state.main_process_first():
-        output = PartedOutput(
-            target, run, writer.columns, overwrite and state.is_main_process, form
-        )
-    done = output.done()
-    state.wait_for_everyone()
+    output = PartedOutput(target, run, writer.columns, form)
+    done = output.share(state, overwrite=overwrite, resume=source != STDIN)
 
     def is_mine(number: int) -> bool:
         return number not in done and number % state.num_processes == state.process_index
