@@ -169,8 +169,10 @@ def read_table(path: str) -> Iterator[VariantRecord]:
     columns = find_columns(list(read_features(path, kind)), path)
     texts = [columns[name] for name in ("chrom", "ref", "alt")]
     (stream,) = open_streams([path], kind, texts)
-    for number, row in enumerate(read_rows(path, kind, stream)):
-        yield _parse_row(number, f"{path}, row {number + 1}", row, columns)
+    return (
+        _parse_row(number, f"{path}, row {number + 1}", row, columns)
+        for number, row in enumerate(read_rows(path, kind, stream))
+    )
 
 
 def find_columns(names: Sequence[str], where: str) -> dict[str, str]:

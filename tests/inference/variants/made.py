@@ -18,11 +18,10 @@ class Made(NamedTuple):
 
 def make_reference(seed: int = 0) -> dict[str, str]:
     chance = np.random.default_rng(seed)
-    made = {
+    return {
         name: "".join(chance.choice(list("ACGTacgtN"), size, p=[0.2] * 4 + [0.045] * 4 + [0.02]))
         for name, size in SIZES.items()
     }
-    return made
 
 
 def write_reference(path, reference: dict[str, str]):

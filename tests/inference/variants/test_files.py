@@ -1,10 +1,11 @@
-"""Files of variants: every byte but our keys survives, reasons are named and counted, runs resume."""
+"""Files of variants: all other bytes survive, reasons are named and counted, runs resume."""
 
 import gzip
 import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import cyvcf2
 import pandas as pd
@@ -28,7 +29,7 @@ def _small_parts(monkeypatch, quiet):
 def strip_keys(content: bytes) -> bytes:
     """A VCF without what was added to it."""
     kept = []
-    for line in content.splitlines(keepends=True):
+    for line in re.findall(rb"[^\n]*\n|[^\n]+$", content):
         if line.startswith((b"##INFO=<ID=HFM_", b"##HFM_")):
             continue
         if not line.startswith(b"#") and b"HFM_" in line:
@@ -135,7 +136,7 @@ def test_contigs_with_and_without_chr_are_matched_and_announced(
 def test_other_programs_read_the_output(vcf, masked_lm, genome, variants, tmp_path):
     target = tmp_path / "out.vcf.gz"
     # records sorted, as an index needs
-    lines = open(vcf).read().splitlines(keepends=True)
+    lines = Path(vcf).read_text().splitlines(keepends=True)
     start = [line.startswith("#CHROM") for line in lines].index(True) + 1
     order = sorted(
         lines[start:40], key=lambda line: (line.split("\t")[0], int(line.split("\t")[1]))
@@ -221,31 +222,28 @@ def test_shards_together_are_the_whole(awkward, masked_lm, genome, tmp_path):
     )
 
 
-def test_tables_keep_their_columns(variants, masked_lm, genome, tmp_path, vcf):
-    table = pd.DataFrame(variants[:10]).rename(columns={"chrom": "chr"})
-    table["note"] = [f"n{number}" for number in range(10)]
-    table.loc[3, "ref"] = "NA"
-    expected = list(score_variants(masked_lm, vcf, genome, window=WINDOW, passes=2))
-    for source, target in (
-        ("a.csv", "a.parquet"),
-        ("a.tsv", "a.tsv.out.tsv"),
-        ("a.parquet", "b.tsv"),
-    ):
-        if source.endswith(".parquet"):
-            table.to_parquet(tmp_path / source)
-        else:
-            table.to_csv(tmp_path / source, index=False, sep="\t" if "tsv" in source else ",")
-        score(masked_lm, tmp_path / source, genome, tmp_path / f"out.{target}", "--overwrite")
-        path = tmp_path / f"out.{target}"
-        read = pd.read_parquet if target.endswith("parquet") else pd.read_csv
-        options = {} if target.endswith("parquet") else {"sep": "\t", "keep_default_na": False}
-        found = read(path, **options)
-        assert list(found.columns[:5]) == ["chr", "pos", "ref", "alt", "note"]
-        assert list(found["note"]) == list(table["note"])
-        assert list(found["reason"]) == ["malformed_allele" if n == 3 else "" for n in range(10)][
-            :10
-        ] or found["reason"][3] in ("reference_mismatch", "outside_contig", "malformed_allele")
-        assert float(found["llr"][0]) == pytest.approx(expected[0].scores["llr"], abs=1e-4)
+@pytest.mark.parametrize(
+    ("source", "target"), [("a.csv", "out.parquet"), ("a.tsv", "out.tsv"), ("a.parquet", "out.tsv")]
+)
+def test_tables_keep_their_columns(source, target, variants, masked_lm, genome, tmp_path):
+    table = pd.DataFrame(variants[:6]).rename(columns={"chrom": "chr"})
+    table["note"] = [f"n{number}" for number in range(6)]
+    # two letters, and not a missing value
+    table.loc[3, "alt"] = "NA"
+    if source.endswith(".parquet"):
+        table.to_parquet(tmp_path / source)
+    else:
+        table.to_csv(tmp_path / source, index=False, sep="\t" if "tsv" in source else ",")
+    score(masked_lm, tmp_path / source, genome, tmp_path / target)
+    if target.endswith(".parquet"):
+        found = pd.read_parquet(tmp_path / target)
+    else:
+        found = pd.read_csv(tmp_path / target, sep="\t", keep_default_na=False)
+    assert list(found.columns[:5]) == ["chr", "pos", "ref", "alt", "note"]
+    assert list(found["note"]) == list(table["note"])
+    assert list(found["reason"]) == ["", "", "", "ambiguous_allele", "", ""]
+    (expected,) = score_variants(masked_lm, variants[:1], genome, window=WINDOW)
+    assert float(found["llr"][0]) == pytest.approx(expected.scores["llr"], abs=1e-4)
 
 
 def test_a_vcf_becomes_a_table_with_a_row_per_allele(awkward, masked_lm, genome, tmp_path):

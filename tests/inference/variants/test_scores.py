@@ -108,7 +108,7 @@ def test_wrong_settings_are_named(model, masked_lm, classifier, reference, varia
             run(model, variants[:1], reference, **options)
     with pytest.raises(ValueError, match="cannot predict masked tokens: it holds ChordMixerForSeq"):
         list(score_variants(classifier, variants[:1], reference))
-    with pytest.raises(ValueError, match="The reference nowhere.fa is not a file"):
+    with pytest.raises(ValueError, match=r"The reference nowhere.fa is not a file"):
         list(score_variants(masked_lm, variants[:1], "nowhere.fa"))
     with pytest.raises(ValueError, match="Variant 1 is str"):
         run(model, ["chr1"], reference)
