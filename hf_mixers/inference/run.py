@@ -78,7 +78,7 @@ def run_to_file(
 
     begin = time.perf_counter()
     records = engine.read(sources, shard=shard, **reading)
-    with _make_bar(engine, sources, shard, state) as bar:
+    with output.keep_parts(), _make_bar(engine, sources, shard, state) as bar:
         for part in prefetch(engine.read_parts(records, is_mine)):
             counts = count_items(part)
             output.write(part.number, compute(engine, part), counts)
