@@ -54,11 +54,13 @@ def add_classifier(models: functions.Models) -> None:
         return OK, {"headers": headers, "data": rows}, picture
 
     text = gr.Textbox(EXAMPLE, label="FASTA or letters", lines=6, elem_id="sequences")
-    file = gr.File(label="or a file", file_types=[".fa", ".fasta", ".fna", ".fq", ".gb", ".gz"])
+    kinds = [".fa", ".fasta", ".fna", ".fq", ".fastq", ".gb", ".gz"]
+    file = gr.File(label="or a file", file_types=kinds, height=130, elem_id="upload")
     button = gr.Button("Classify", variant="primary", elem_id="classify")
     message = gr.Markdown(elem_id="classify-message")
     table = gr.Dataframe(label="Class probabilities", elem_id="classes", interactive=False)
-    picture = gr.Plot(label="What the class of the first sequence rests on", elem_id="attribution")
+    gr.Markdown("What the class of the first sequence rests on:")
+    picture = gr.Plot(show_label=False, elem_id="attribution")
     button.click(classify, [text, file], [message, table, picture], api_name="classify")
 
 
