@@ -28,6 +28,13 @@ def command(
     compile: common.Compile = False,
     strict: common.Strict = False,
     overwrite: common.Overwrite = False,
+    attribute: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD", help="gradient_x_input, integrated_gradients or mutagenesis."
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Class of --attribute.")] = None,
 ) -> None:
     """Classify the sequences of files: id, length, label, probability, note.
 
@@ -39,6 +46,7 @@ def command(
     from ..inference.predict import PredictionTable
     from ..inference.prepared import load_preparation, make_row_engine
     from ..inference.run import count_items, run_to_file
+    from ..inference.tracks import write_attributions
 
     place = common.parse_shard(shard)
     if str(output) == "-":
@@ -53,6 +61,10 @@ def command(
         engine = make_row_engine(model, preparation, placing, **settings)
     else:
         engine = make_engine(model, None, load_classifier, placing, **settings)
+    if attribute is not None:
+        _check_attribution(engine, attribute, target, output)
+    elif target is not None:
+        raise ValueError("--target requires --attribute.")
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
     if str(output) == "-":
         records = engine.read(files, shard=place, sequence_column=sequence_column)
@@ -75,3 +87,18 @@ def command(
         sequence_column=sequence_column,
     )
     common.report(summary, output)
+    if attribute is not None:
+        records = engine.read(files, shard=place, sequence_column=sequence_column)
+        written = write_attributions(engine, records, output, attribute, target)
+        typer.echo(f"Attributions are in {written[0]} and, of the first records, in {written[1]}")
+
+
+def _check_attribution(engine: Any, method: str, target: str | None, output: Path) -> None:
+    from ..inference.attribution import check_method
+    from ..inference.engine import Engine
+
+    if str(output) == "-":
+        raise ValueError("--attribute writes files next to that of --output FILE.")
+    if not isinstance(engine, Engine):
+        raise ValueError("--attribute is for models that read DNA.")
+    check_method(engine, method, target, 1)

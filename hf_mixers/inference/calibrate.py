@@ -9,7 +9,6 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from . import engine as engines
 from .variants.alleles import Target
 from .variants.calibration import Calibration, fingerprint
 from .variants.neutral import NUM_CONTEXTS, Sites, draw_sites, name_context, read_regions
@@ -88,7 +87,7 @@ def _find_ratios(
     A site in a window with letters that are not of DNA is left out.
     """
     contexts, ratios = [], []
-    per_part = max(1, engines.LOOK_AHEAD * scorer.engine.token_budget // (2 * scorer.size))
+    per_part = max(1, scorer.engine.look_ahead * scorer.engine.token_budget // (2 * scorer.size))
     bar = tqdm(total=len(drawn.contigs), unit=" sites", disable=None)
     for first in range(0, len(drawn.contigs), per_part):
         part = slice(first, first + per_part)

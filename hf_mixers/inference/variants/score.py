@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, get_args
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .. import engine as engines
 from ..engine import prefetch
 from ..loading import load_masked_lm, make_engine
 from .alleles import Target, find_targets
@@ -147,7 +146,7 @@ def _group(scorer: Scorer, records: Iterable[VariantRecord]) -> Iterator[list[Va
     for record in records:
         group.append(record)
         tokens += 1 + sum(scorer.cost(len(record.ref), len(alt)) for alt in record.alts)
-        if tokens >= engines.LOOK_AHEAD * scorer.engine.token_budget:
+        if tokens >= scorer.engine.look_ahead * scorer.engine.token_budget:
             yield group
             group, tokens = [], 0
     if group:
