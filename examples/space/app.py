@@ -14,7 +14,8 @@ from typing import Any
 import functions
 import gradio as gr
 
-HERE = Path(__file__).parent
+# of the project, when the page runs in it
+DEFAULT = Path(__file__).resolve().parents[2] / "model_cards" / "chordmixer-microbes"
 EXAMPLE = ">an example\nATGAAACGCATTAGCACCACCATTACCACCACCATCACCATTACCACAGGTAACGGTGCGGGCTGA"
 MASKED = "ATGAAACGCATTAGCACC[MASK]CCATTACCACCACCATCACC[MASK]TTACCACAGG"
 OK = "Done."
@@ -116,7 +117,9 @@ def main() -> None:
     classifier = os.environ.get("HF_MIXERS_CLASSIFIER")
     masked_lm = os.environ.get("HF_MIXERS_MASKED_LM")
     if not (classifier or masked_lm):
-        masked_lm = str(HERE.parents[1] / "model_cards" / "chordmixer-microbes")
+        if not DEFAULT.is_dir():
+            raise SystemExit("Set HF_MIXERS_CLASSIFIER or HF_MIXERS_MASKED_LM to a model.")
+        masked_lm = str(DEFAULT)
     models = functions.Models(classifier, masked_lm)
     # fonts of the visitor's machine: the page asks no other server for anything
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["monospace"])

@@ -186,16 +186,16 @@ class RowEngine:
         return Row(0, name, {"input_values": scaled}, len(scaled))
 
     def _read_images(self, file: str, scaler: PixelScaler) -> Iterator[Row]:
-        size = getattr(self.model.config, "image_size", None)
+        size = self.model.config.image_size if scaler.read_as == "picture" else None
+        key = {"picture": "pixel_values", "values": "input_values", "ids": "input_ids"}
         try:
-            for name, image in read_image_file(
-                file, size if scaler.read_as == "picture" else None, len(scaler.mean)
-            ):
-                values = scaler.scale(image)
-                key = {"picture": "pixel_values", "values": "input_values", "ids": "input_ids"}
+            for name, image in read_image_file(file, size, len(scaler.mean)):
                 length = image.shape[1] * image.shape[2]
-                yield Row(0, name, {key[scaler.read_as]: values}, length)
+                yield Row(0, name, {key[scaler.read_as]: scaler.scale(image)}, length)
         except ValueError as error:
+            # an array has many images, which one note would hide
+            if file.lower().endswith(".npz"):
+                raise
             yield Row(0, file, None, 0, str(error))
 
     def _check(self, row: Row) -> Row:

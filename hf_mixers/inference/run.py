@@ -88,7 +88,8 @@ def run_to_file(
     # no process reads counts after this, so that the folder can go
     state.wait_for_everyone()
     if state.is_main_process:
-        output.join()
+        with output.keep_parts():
+            output.join()
         _write_summary(Path(target), summary, engine, settings, sources)
     state.wait_for_everyone()
     return summary
