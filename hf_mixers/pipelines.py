@@ -15,17 +15,18 @@ class DnaPipeline(Pipeline):
     One input gives one result, a list gives a list, any other iterable gives an iterator.
     """
 
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
+    # declared as None there, and set to truth values in every pipeline
+    _load_processor: Any = False
+    _load_image_processor: Any = False
+    _load_feature_extractor: Any = False
+    _load_tokenizer: Any = True
     # what is one input and not several
     single: tuple[type, ...] = (str, Mapping)
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict, dict, dict]:
         return {}, options, {}
 
-    def __call__(self, inputs: Any, **options: Any) -> Any:
+    def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
         is_one = isinstance(inputs, self.single)
         records = self.preprocess([inputs] if is_one else inputs)
         results = self.postprocess(self._forward(records, **{**self._forward_params, **options}))
@@ -46,9 +47,9 @@ class DnaEmbeddingPipeline(DnaPipeline):
     `rc_average` and `token_budget`.
     """
 
-    def preprocess(self, inputs: Any, **_: Any) -> Any:
+    def preprocess(self, input_: Any, **_: Any) -> Any:
         """Records with names, so that no sequence is taken for the name of a file."""
-        for number, item in enumerate(inputs, 1):
+        for number, item in enumerate(input_, 1):
             sequence = item["sequence"] if isinstance(item, Mapping) else item
             if not isinstance(sequence, str):
                 raise ValueError(f"Input {number} is {type(sequence).__name__}: text is accepted.")
@@ -73,13 +74,13 @@ class VariantEffectPipeline(DnaPipeline):
 
     single = (tuple, Mapping)
 
-    def preprocess(self, inputs: Any, **_: Any) -> Any:
+    def preprocess(self, input_: Any, **_: Any) -> Any:
         """Variants as they are."""
-        if isinstance(inputs, str):
+        if isinstance(input_, str):
             raise ValueError(
                 "Variants are tuples or mappings, got text: files are for the command."
             )
-        return inputs
+        return input_
 
     def _forward(self, input_tensors: Any, **options: Any) -> Any:
         from .inference import score_variants

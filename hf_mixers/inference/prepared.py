@@ -93,7 +93,7 @@ def load_preparation(checkpoint: str) -> Preparation | None:
     content = json.loads(found.read_text(encoding="utf-8"))
     for name, kind in _SIGNS.items():
         if name in content:
-            return kind(**content)  # type: ignore[return-value]
+            return kind(**content)
     raise ValueError(f"{found} is not the preparation of a table, of series or of images.")
 
 
@@ -182,7 +182,7 @@ class RowEngine:
             return Row(0, name, None, len(values), f"not a series of {channels} channels")
         if np.isinf(values).any():
             return Row(0, name, None, len(values), "infinite value")
-        scaled = self.preparation.scale(values)
+        scaled = self.preparation.scale(values)  # type: ignore[union-attr]
         return Row(0, name, {"input_values": scaled}, len(scaled))
 
     def _read_images(self, file: str, scaler: PixelScaler) -> Iterator[Row]:

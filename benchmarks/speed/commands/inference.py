@@ -51,7 +51,7 @@ SMALL = {"track_size": 4, "intermediate_size": 16, "max_position_embeddings": 10
 
 
 def make_groups(options: Options) -> list[Group]:
-    genes, many, kills = (20, 200, 1) if options.smoke else (2000, 200_000, KILLS)
+    genes, many, kills = (20, 480, 1) if options.smoke else (2000, 200_000, KILLS)
     arguments = {"count": genes, "seed": options.seed, "longest": 400 if options.smoke else None}
     speed = Group(
         [Case({"network": name}, build_speed, {"name": name, **arguments}) for name in SPEED]
@@ -211,7 +211,8 @@ class _Task:
 
     def kill_and_resume(self, kills: int) -> dict[str, float]:
         """Rows that differ after some kills, each after a random number of further parts."""
-        whole = self.run("whole.tsv")
+        seen = list[None]()
+        whole = self.run("whole.tsv", watch=lambda: seen.append(None))
         target = self.folder / "killed.tsv"
         parts = target.with_name(f"{target.name}.parts")
         command = [sys.executable, "-m", "hf_mixers.cli.main", "predict", self.model, self.source]
@@ -222,7 +223,8 @@ class _Task:
             process = subprocess.Popen(
                 command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            goal = len(list(parts.glob("*.done"))) + self.random.randint(1, 8)
+            further = self.random.randint(1, max(1, len(seen) // kills))
+            goal = min(len(list(parts.glob("*.done"))) + further, len(seen) - 1)
             while process.poll() is None and len(list(parts.glob("*.done"))) < goal:
                 time.sleep(0.001)
             if process.poll() is None:
