@@ -334,6 +334,21 @@ for task, source in SPECIES_TASKS.items():
         seeds=(0, 1, 2) if task == "genus45_few" else (),
     )
 
+# variants that disrupt planted motifs, from the weights of the masked language model and from
+# scratch; the genomes are those of pre-training, which has seen neither motifs nor labels
+for name, start in (
+    ("variants_scratch", ("--settings", json.dumps(BOTH_WAYS))),
+    ("variants_pretrained", ("--checkpoint", "{runs}/mlm_genomes")),
+):
+    EXPERIMENTS[name] = Experiment(
+        "finetune_variants",
+        (
+            *(*start, "--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "256"),
+            *("--num_variants", "10000", "--num_train_epochs", "10", "--learning_rate", "2e-3"),
+            *("--warmup_steps", "0.1", "--weight_decay", "0.01", "--train_token_budget", "8192"),
+        ),
+    )
+
 
 def language_model(settings: dict, *arguments: str) -> Experiment:
     """A causal model with the same width, blocks and budget, whatever its attention."""
