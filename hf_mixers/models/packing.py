@@ -25,7 +25,8 @@ class Boundaries:
     """How the tokens of `num_rows` caller rows (a flattened `(B, L)`) divide into sequences.
 
     At most one of `mask` `(B, L)` and `cu_seq_lens` `(B + 1,)` is set; neither means full rows.
-    `longest` is what the caller says about the lengths of a flat batch.
+    `longest` is what the caller says about the lengths of a flat batch; `sizes` are the lengths as
+    numbers, if they are known on the host.
     """
 
     shape: tuple[int, int]
@@ -33,6 +34,7 @@ class Boundaries:
     mask: Tensor | None = None
     cu_seq_lens: Tensor | None = None
     longest: int | None = None
+    sizes: tuple[int, ...] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -217,31 +219,31 @@ def pack_ragged(batches: Sequence[Boundaries]) -> Pack:
     device = batches[0].device
     lengths = torch.cat([batch.lengths() for batch in batches])
     num_source_rows = sum(batch.num_rows for batch in batches)
-    sizes = lengths.tolist()
+    sizes = _find_sizes(batches, lengths)
 
     order = None
     starts_before = None
     if any(a < b for a, b in pairwise(sizes)):
         starts_before = lengths.cumsum(0) - lengths
         order = torch.sort(lengths, descending=True, stable=True).indices
-        lengths = lengths[order]
-        sizes = lengths.tolist()
+        lengths = lengths.index_select(0, order)
+        sizes.sort(reverse=True)
 
     num_rows = sum(sizes)
     starts = lengths.cumsum(0) - lengths
     numbers = torch.arange(len(sizes), device=device)
     sequence = numbers.repeat_interleave(lengths, output_size=num_rows)
-    position = torch.arange(num_rows, device=device) - starts[sequence]
+    position = torch.arange(num_rows, device=device) - starts.index_select(0, sequence)
     source = _real_rows(batches) if num_rows < num_source_rows else None
     if order is not None:
-        rows = starts_before[order][sequence] + position
-        source = rows if source is None else source[rows]
+        rows = starts_before.index_select(0, order).index_select(0, sequence) + position
+        source = rows if source is None else source.index_select(0, rows)
     return Pack(
         lengths=lengths,
         starts=starts,
         sequence=sequence,
         position=position,
-        row_lengths=lengths[sequence],
+        row_lengths=lengths.index_select(0, sequence),
         num_source_rows=num_source_rows,
         source=source,
         order=order,
@@ -303,6 +305,13 @@ def pack_static(batches: Sequence[Boundaries]) -> Pack:
     )
 
 
+def _find_sizes(batches: Sequence[Boundaries], lengths: Tensor) -> list[int]:
+    """Lengths as numbers, from where they are known: reading them from a device takes long."""
+    if any(batch.sizes is None for batch in batches):
+        return lengths.tolist()
+    return [size for batch in batches for size in batch.sizes or ()]
+
+
 def _real_rows(batches: Sequence[Boundaries]) -> Tensor:
     """The caller's rows that hold a token, in the caller's order."""
     firsts = accumulate((batch.num_rows for batch in batches), initial=0)
@@ -311,8 +320,22 @@ def _real_rows(batches: Sequence[Boundaries]) -> Tensor:
         if batch.mask is None:
             rows.append(torch.arange(first, first + batch.num_rows, device=batch.device))
         else:
-            rows.append(first + batch.mask.flatten().nonzero().squeeze(1))
+            count = None if batch.sizes is None else sum(batch.sizes)
+            rows.append(first + find_true(batch.mask.flatten(), count))
     return torch.cat(rows)
+
+
+def find_true(mask: Tensor, count: int | None) -> Tensor:
+    """Places of a mask `(n,)` that are true, in order.
+
+    On an accelerator it is worth knowing their `count`: the host need not wait for it.
+    """
+    if count is None or mask.device.type == "cpu":
+        return mask.nonzero().squeeze(1)
+    places = torch.arange(mask.shape[0], device=mask.device)
+    # what is false goes to a place behind the end
+    target = torch.where(mask, mask.cumsum(0) - 1, count)
+    return places.new_empty(count + 1).scatter(0, target, places)[:count]
 
 
 def at_least_float32(values: Tensor) -> Tensor:
