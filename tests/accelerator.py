@@ -3,7 +3,7 @@
 Tensors on it have the device `paper`. Operations refuse to mix it with tensors of the
 processor, as those of a GPU do. `Watch` counts operations, and what makes the host wait for the
 device: values that are read, shapes that depend on values, copies to the host. Copies from the host
-are counted apart.
+that are not asynchronous wait too, and are counted apart.
 
 It is for processes of its own: torch takes in one such device, before the first backward pass, and
 keeps it.
@@ -72,7 +72,7 @@ class Watch(TorchDispatchMode):
     """Counts what happens on the device; `with Watch() as watch: ...`.
 
     `operations` are kernels by name; `waits` what the host waited for, `uploads` copies to the
-    device.
+    device that are not asynchronous.
     """
 
     active: "list[Watch]" = []
@@ -217,7 +217,7 @@ def _count(counts: Watch, name, function, args, kwargs, on_host, is_on_device, s
         counts.waits[f"{name} by a mask"] += 1
     elif name == "repeat_interleave" and kwargs.get("output_size") is None:
         counts.waits[name] += 1
-    elif (name in _COPIES and (on_host or not is_on_device)) or (name == "index" and on_host):
+    elif _comes_from_host(name, args, kwargs, on_host, is_on_device):
         counts.uploads[name] += 1
     returns = function._schema.returns
     alias = returns[0].alias_info if returns else None
@@ -226,10 +226,17 @@ def _count(counts: Watch, name, function, args, kwargs, on_host, is_on_device, s
         counts.operations[name] += 1
 
 
+def _comes_from_host(name: str, args, kwargs, on_host, is_on_device) -> bool:
+    """Whether the host waits until its numbers are on the device."""
+    if name == "index":
+        return bool(on_host)
+    given = args[2] if name == "copy_" and len(args) > 2 else False
+    is_asynchronous = kwargs.get("non_blocking", given)
+    return name in _COPIES and not is_asynchronous and (bool(on_host) or not is_on_device)
+
+
 def _has_mask(indices) -> bool:
-    return any(
-        index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices
-    )
+    return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices)
 
 
 def put(value: Any) -> Any:

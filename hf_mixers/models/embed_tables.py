@@ -4,9 +4,10 @@ import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 
-from .configuration_mrsformer import MrsFormerConfig
 from .border import Border
+from .configuration_mrsformer import MrsFormerConfig
 from .inputs import ask_ids
+from .packing import upload
 
 
 class ColumnEmbedding(nn.Module):
@@ -43,7 +44,7 @@ class ColumnEmbedding(nn.Module):
     def _shift(self, category_ids: Tensor) -> Tensor:
         """Ids of columns -> rows of the one table of vectors."""
         firsts = [sum(self.category_sizes[:column]) for column in range(len(self.category_sizes))]
-        return category_ids.long() + torch.tensor(firsts, device=category_ids.device)
+        return category_ids.long() + upload(firsts, category_ids.device)
 
     def check(
         self, numeric_values: Tensor | None, category_ids: Tensor | None, border: Border

@@ -393,9 +393,7 @@ def ask_about_sequences(
     """Have the labels of sequences checked; see `losses.ask_about`."""
     config = head.config
     problem = config.problem_type
-    return ask_about(
-        head.loss_function, border, labels, config.num_labels, problem_type=problem
-    )
+    return ask_about(head.loss_function, border, labels, config.num_labels, problem_type=problem)
 
 
 def ask_about_tokens(
@@ -426,9 +424,7 @@ def count_labels(
     return count
 
 
-def real_labels(
-    batch: SequenceBatch, labels: Tensor | None
-) -> tuple[Tensor | None, Tensor | None]:
+def real_labels(batch: SequenceBatch, labels: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Labels in the layout of their batch and the mask of its tokens; others are refused later."""
     content = next((part for part in batch[:3] if torch.is_tensor(part)), None)
     if content is None or not torch.is_tensor(labels) or labels.shape != content.shape[:2]:

@@ -63,9 +63,7 @@ def check_batches(
     return found if len(found) == 1 else check_pair(batches, found)
 
 
-def check_pair(
-    batches: Sequence[SequenceBatch], boundaries: list[Boundaries]
-) -> list[Boundaries]:
+def check_pair(batches: Sequence[SequenceBatch], boundaries: list[Boundaries]) -> list[Boundaries]:
     """Refuse two batches that do not go together."""
     first, second = boundaries
     names = batches[0].given()[0], batches[1].given("_2")[0]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .border import Border
-from .packing import at_least_float32
+from .packing import at_least_float32, upload
 
 IGNORED = -100
 SINGLE_LABEL = "single_label_classification"
@@ -55,7 +55,7 @@ def token_loss(
     if check:
         _check_now(ask_classes, labels, logits.shape[-1])
     labels = labels.long()
-    weights = None if class_weights is None else logits.new_tensor(class_weights)
+    weights = None if class_weights is None else upload(class_weights, logits.device, logits.dtype)
     losses = functional.cross_entropy(
         logits, labels, weights, ignore_index=IGNORED, reduction="none"
     )
@@ -93,7 +93,7 @@ def sequence_loss(
     _check_shape(labels, accepted, problem)
     if check:
         _check_now(partial(ask_sequences, problem_type=problem), labels, logits.shape[-1])
-    weights = None if class_weights is None else logits.new_tensor(class_weights)
+    weights = None if class_weights is None else upload(class_weights, logits.device, logits.dtype)
     if problem == SINGLE_LABEL:
         labels = labels.view(-1).long()
         losses = functional.cross_entropy(

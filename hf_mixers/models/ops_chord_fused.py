@@ -207,27 +207,36 @@ class ChordGrads:
     """Sums over chunks of the gradients of a branch's weights, at least in float32."""
 
     def __init__(self, branch: ChordBranch):
-        weights = (branch.w1, branch.b1, branch.w2, branch.b2, *(branch.norm or ()))
-        self.sums = [torch.zeros_like(at_least_float32(weight)) for weight in weights]
+        self.sums: list[Tensor | None] = [None] * (4 if branch.norm is None else 6)
 
     def add_layer(self, layer: int, grad: Tensor, rows: Tensor) -> None:
-        weight, bias = self.sums[2 * layer - 2 : 2 * layer]
-        if weight.dtype == grad.dtype:
+        place = 2 * layer - 2
+        weight = self.sums[place]
+        if weight is not None and weight.dtype == grad.dtype:
             weight.addmm_(grad.t(), rows)
         else:
-            weight += grad.t() @ rows
-        bias += grad.sum(0)
+            self._add(place, grad.t() @ rows)
+        self._add(place + 1, grad.sum(0))
 
     def add_norm(self, weight: Tensor, bias: Tensor) -> None:
-        self.sums[4] += weight
-        self.sums[5] += bias
+        self._add(4, weight)
+        self._add(5, bias)
+
+    def _add(self, place: int, part: Tensor) -> None:
+        # the first chunk is often the only one
+        known = self.sums[place]
+        self.sums[place] = at_least_float32(part) if known is None else known.add_(part)
 
     def like(self, weights: tuple[Tensor | None, ...]) -> list[Tensor | None]:
         sums = [*self.sums, *[None] * (len(weights) - len(self.sums))]
-        return [
-            None if weight is None else part.to(weight.dtype)
-            for part, weight in zip(sums, weights, strict=True)
-        ]
+        return [_like(part, weight) for part, weight in zip(sums, weights, strict=True)]
+
+
+def _like(part: Tensor | None, weight: Tensor | None) -> Tensor | None:
+    """The gradient of a weight in its type; 0 where no row has been seen."""
+    if weight is None:
+        return None
+    return torch.zeros_like(weight) if part is None else part.to(weight.dtype)
 
 
 def _product(rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:

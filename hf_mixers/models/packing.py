@@ -80,6 +80,8 @@ class Pack:
     sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
     valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
     rectangles: tuple[Rectangle, ...] | None = None  # static layout: its batches
+    # the pack that this one is the first sequences of, and whose notes hold for it too
+    whole: "Pack | None" = None
     # where blocks leave what the caller wants to see besides their results
     records: dict | None = None
     # what operations have worked out about this pack and its device, for the next block to find
@@ -114,7 +116,7 @@ class Pack:
             for name, value in vars(self).items()
             if torch.is_tensor(value)
         }
-        return replace(self, **moved)
+        return replace(self, whole=None, **moved)
 
     def gather(self, rows: Tensor) -> Tensor:
         """Caller's rows `(num_source_rows, ...)` -> pack rows `(T, ...)`."""
@@ -168,6 +170,7 @@ class Pack:
             row_lengths=self.row_lengths[:rows],
             num_source_rows=rows,
             sizes=self.sizes[:count],
+            whole=self if self.whole is None else self.whole,
         )
 
     def with_prefix(self, count: int = 1) -> tuple["Pack", Tensor, Tensor]:
@@ -207,6 +210,15 @@ class Pack:
 def use_static_layout() -> bool:
     """Whether shapes must not depend on data now: while compiling, exporting or tracing."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
+def upload(
+    numbers: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Numbers of the program as a tensor; the host does not wait for the device."""
+    if use_static_layout():
+        return torch.tensor(numbers, device=device, dtype=dtype)
+    return torch.tensor(numbers, dtype=dtype).to(device, non_blocking=True)
 
 
 def make_pack(batches: Sequence[Boundaries]) -> Pack:
@@ -347,7 +359,9 @@ def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     """Mean over the tokens of each sequence, in float32: `(T, D)` -> `(B, D)` in pack order."""
     rows = at_least_float32(rows)
     # one by one is exact to the last digits for long sequences, and slow for very many short ones
-    if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences:
+    # and where every operation is a launch
+    is_slow = rows.device.type != "cpu" and pack.num_sequences > 1
+    if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences and not is_slow:
         # the gradient of one sum is a view of one row, that of parts of a matrix is a matrix
         parts = rows.split(pack.sizes) if pack.num_sequences > 1 else [rows]
         return torch.stack([part.sum(0) / part.shape[0] for part in parts])
@@ -358,7 +372,7 @@ def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
 
 def segment_max(rows: Tensor, pack: Pack) -> Tensor:
     """Largest value over the tokens of each sequence: `(T, D)` -> `(B, D)` in pack order."""
-    if pack.sizes is not None:
+    if pack.sizes is not None and rows.device.type == "cpu":
         return torch.stack([part.amax(0) for part in rows.split(pack.sizes)])
     lowest = rows.new_full((pack.num_sequences, rows.shape[1]), torch.finfo(rows.dtype).min)
     index = pack.sequence[:, None].expand_as(rows)

@@ -50,6 +50,9 @@ class MixerTrainingArguments(TrainingArguments):
         # without an accelerator there is nothing to pin memory for, and torch warns
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False
+        elif self.stop_on_nonfinite:
+            # looks at every loss, and hides those that are to stop the training
+            self.logging_nan_inf_filter = False
 
     def __getstate__(self) -> dict[str, Any]:
         # what is pickled ends in a file

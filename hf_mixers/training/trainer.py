@@ -151,8 +151,14 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
         )
         # one process as far as accelerate is concerned: the sampler has dealt the batches out
         return prepare_data_loader(
-            loader, self.args.device, num_processes=1, process_index=0, put_on_device=True
+            loader, self.args.device, num_processes=1, process_index=0, put_on_device=False
         )
+
+    def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        # the host needs the boundaries, and would have to wait for the device to get them back
+        kept = {name: value for name, value in inputs.items() if name.startswith("cu_seq_lens")}
+        moved = {name: value for name, value in inputs.items() if name not in kept}
+        return {**super()._prepare_inputs(moved), **kept}
 
     def evaluation_loop(
         self,

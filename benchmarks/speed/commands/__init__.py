@@ -2,6 +2,7 @@
 
 from . import (
     blocks,
+    devices,
     generation,
     heads,
     links,
@@ -28,4 +29,5 @@ COMMANDS = {
     "tokenizers": tokenizers,
     "peers": peers,
     "throughput": throughput,
+    "devices": devices,
 }
