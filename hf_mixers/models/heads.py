@@ -132,15 +132,15 @@ class MaskedLMHead(MixerHead):
         # counting labels on an accelerator makes the host wait, which it shall not without checks
         sparse = sparse and (bool(count) or self.config.check_inputs or hidden.device.type == "cpu")
         if sparse:
-            number = count[0] if count else None
+            number = count[0] if count and pack.share is None else None
             rows = pack.in_callers_order(find_true(labels != IGNORED, number))
             hidden, labels = hidden.index_select(0, rows), labels[rows]
         logits = self.lm_head(hidden)
         loss = None
         if labels is not None:
-            loss = self.loss_function(
-                logits, labels, num_items_in_batch=num_items_in_batch, **checked
-            )
+            items = count_items(labels, num_items_in_batch, pack)
+            loss = self.loss_function(logits, labels, num_items_in_batch=items, **checked)
+            loss = loss if pack.share is None else pack.share.sum(loss)
         return loss, logits, sparse
 
 
@@ -196,9 +196,11 @@ class TokenClassificationHead(ClassifierHead):
                 logits,
                 packed,
                 class_weights=self.config.class_weights,
-                num_items_in_batch=num_items_in_batch,
+                num_items_in_batch=count_items(packed, num_items_in_batch, encoded.pack),
                 **checked,
             )
+            share = encoded.pack.share
+            loss = loss if share is None else share.sum(loss)
         return TokenClassifierOutput(
             loss=loss,
             logits=encoded.unpack(logits)[0],
@@ -433,6 +435,19 @@ def real_labels(batch: SequenceBatch, labels: Tensor | None) -> tuple[Tensor | N
     if not torch.is_tensor(mask) or mask.shape != labels.shape:
         return labels, None
     return labels, mask.to(labels.device) != 0
+
+
+def count_items(
+    labels: Tensor, num_items_in_batch: Tensor | int | None, pack: Pack
+) -> Tensor | int | None:
+    """What losses of tokens are divided by, if it is not for the loss to count them.
+
+    Of a pack that processes share, each has the labels of its own tokens.
+    """
+    if pack.share is None or num_items_in_batch is not None:
+        return num_items_in_batch
+    with torch.no_grad():
+        return pack.share.sum((labels != IGNORED).sum())
 
 
 def pack_labels(labels: Tensor, shape: tuple[int, int], pack: Pack) -> Tensor:

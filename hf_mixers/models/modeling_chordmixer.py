@@ -172,6 +172,8 @@ class ChordMixerModel(ChordMixerPreTrainedModel, MixerModel):
     (torch.Size([2, 4, 52]), torch.Size([2, 52]))
     """
 
+    can_share_packs = True
+
     @staticmethod
     def make_layer(config: ChordMixerConfig, index: int) -> ChordMixerBlock:
         return ChordMixerBlock(

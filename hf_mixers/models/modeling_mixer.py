@@ -25,6 +25,7 @@ from .packing import (
     segment_mean,
 )
 from .recording import HiddenStates, check_blocks, split_attentions, unpack_batches
+from .sharing import current_group, share_pack
 from .stack import MixerStack, is_plain
 from .words import KmerEncoder, kmer_profile, words_around
 
@@ -168,6 +169,8 @@ class MixerModel(MixerPreTrainedModel):
 
     # arguments of `forward` that a family reads besides those of every model; `read` gets them
     own_arguments: tuple[str, ...] = ()
+    # whether several processes can share a pack, see `sharing`
+    can_share_packs = False
     # what is to be said of sequences that are longer than the model is built for
     beyond_built_length = "its ends may not hear each other"
 
@@ -306,7 +309,7 @@ class MixerModel(MixerPreTrainedModel):
         for batch in batches:
             self._ask_about_padding(batch, border)
         boundaries = check_batches(batches, self.config, border)
-        pack = make_pack(boundaries)
+        pack = self._share(make_pack(boundaries))
         self._check_lengths(pack)
         hidden, *beside = self.enter(*self._embed(batches, pack))
 
@@ -362,6 +365,24 @@ class MixerModel(MixerPreTrainedModel):
             self.kmers,
             self._find_ids(batches, pack),
         )
+
+    def _share(self, pack: Pack) -> Pack:
+        """The rows of a pack that this process has; all of them unless packs are shared."""
+        group = current_group()
+        if group is None:
+            return pack
+        config = self.config
+        reasons = {
+            f"{type(self).__name__}": not self.can_share_packs,
+            "compiled models": pack.is_static,
+            f"pooling={config.pooling!r}": config.pooling in ("cls", "flat"),
+            "ngram_size and kmer_size": config.reads_words,
+            "batch norm": any(isinstance(part, nn.BatchNorm1d) for part in self.modules()),
+        }
+        for name, is_so in reasons.items():
+            if is_so:
+                raise ValueError(f"Sequences cannot be shared by processes with {name}.")
+        return share_pack(pack, group)
 
     def _ask_about_padding(self, batch: SequenceBatch, border: Border) -> None:
         """Warn, as all models of transformers do, of what looks like padding without a mask."""

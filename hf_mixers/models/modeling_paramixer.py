@@ -94,6 +94,8 @@ class ParamixerModel(ParamixerPreTrainedModel, MixerModel):
     (torch.Size([2, 4, 32]), torch.Size([2, 32]))
     """
 
+    can_share_packs = True
+
     def __init__(self, config: ParamixerConfig):
         super().__init__(config)
         rate = config.embedding_dropout if config.value_dropout is None else config.value_dropout

@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from .branch import Scratch, keeps_both
 from .ops_chord_rows import Rotation, chunks
 from .packing import Pack, at_least_float32
+from .sharing import SharedRotation
 
 gelu = torch.nn.functional.gelu
 gelu_in_place = torch.ops.aten.gelu_
@@ -64,9 +65,9 @@ class ChordBranch:
         if self.needs_scratch and scratch is None:
             scratch = torch.empty_like(source)
         if self.settings.rotate_first:
-            rotation = Rotation.of(self.pack, self.settings.offsets)
             if self.norm is not None:
                 source, _, _ = self._normalise_all(source, scratch)
+            rotation = self._rotation().reading(source)
             rotated = self._chunk_buffer(source)
             for rows in self._chunks():
                 hidden = self._activated(rotation.rows(source, rows, rotated), rows, kept)
@@ -100,14 +101,14 @@ class ChordBranch:
         scratch: Scratch,
         kept: Tensor | None = None,
     ) -> "ChordGrads":
-        rotation = Rotation.of(self.pack, self.settings.offsets)
-        back = Rotation.of(self.pack, self.settings.offsets, inverse=True)
+        rotation, back = self._rotation(), self._rotation(inverse=True)
         grads = ChordGrads(self)
         inner = scratch.take("inner", len(source))
         buffer = self._chunk_buffer(source)
         if not self.settings.rotate_first:
+            turned = back.reading(grad)
             for rows in self._chunks():
-                back.rows(grad, rows, inner[rows])
+                turned.rows(grad, rows, inner[rows])
             for rows in self._chunks():
                 normal, mean, rstd = self._normalise(source[rows])
                 hidden = self._mix_backward(normal, inner[rows], rows, kept, grads)
@@ -118,16 +119,22 @@ class ChordBranch:
         normal, mean, rstd = source, None, None
         if self.norm is not None:
             normal, mean, rstd = self._normalise_all(source, scratch.take("normal", len(source)))
+        reader = rotation.reading(normal)
         for rows in self._chunks():
-            rotated = rotation.rows(normal, rows, buffer)
+            rotated = reader.rows(normal, rows, buffer)
             hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
             _product(hidden, self.w1, inner[rows])
+        reader = back.reading(inner)
         for rows in self._chunks():
-            part = back.rows(inner, rows, buffer)
+            part = reader.rows(inner, rows, buffer)
             if self.norm is not None:
                 part = self._norm_backward(part, source[rows], mean[rows], rstd[rows], grads)
             _add(base, part, rows, out)
         return grads
+
+    def _rotation(self, inverse: bool = False) -> Rotation | SharedRotation:
+        kind = Rotation if self.pack.share is None else SharedRotation
+        return kind.of(self.pack, self.settings.offsets, inverse)
 
     def room_for_hidden(self) -> Tensor:
         return self.w1.new_empty(self.pack.num_rows, self.hidden_width)
@@ -160,7 +167,7 @@ class ChordBranch:
             torch.add(residual, mixed, alpha=sign, out=out)
 
     def _add_rotated(self, mixed: Tensor, residual: Tensor, out: Tensor, sign: int) -> Tensor:
-        rotation = Rotation.of(self.pack, self.settings.offsets)
+        rotation = self._rotation().reading(mixed)
         buffer = self._chunk_buffer(mixed)
         for rows in self._chunks():
             rotated = rotation.rows(mixed, rows, buffer)

@@ -38,6 +38,10 @@ class Rotation:
         self._tables: tuple[Tensor, ...] | None = None
         self._places: dict[int, Tensor] = {}
 
+    def reading(self, hidden: Tensor) -> "Rotation":
+        """What has `rows` of `hidden`."""
+        return self
+
     @classmethod
     def of(cls, pack: Pack, offsets: tuple[int, ...], inverse: bool = False) -> "Rotation":
         """The rotation that an earlier block has used, if there is one.

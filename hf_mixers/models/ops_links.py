@@ -20,6 +20,7 @@ from torch.nn import functional
 from ._compat import bag_weight_grads
 from .ops_chord import chord_offsets, source_rows
 from .packing import Pack, at_least_float32, upload
+from .sharing_links import mix_links_shared
 
 # rows from which two slices cost less than a gather, and rows that a cache holds for all links
 _LONG = 2048
@@ -69,6 +70,8 @@ def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int
     way = "at once" if pack.is_compiled else "by link"
     if not pack.is_static and values.device.type != "cpu":
         way = "bags"
+    if pack.share is not None:
+        return mix_links_shared(values.to(dtype), weights, pack, tuple(offsets))
     links = Links(tuple(offsets), _find_runs(pack), way, pack.notes)
     layout = pack.position, pack.row_lengths, pack.valid
     return _Product.apply(values.to(dtype), weights, *layout, links, False)

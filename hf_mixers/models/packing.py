@@ -80,6 +80,8 @@ class Pack:
     sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
     valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
     rectangles: tuple[Rectangle, ...] | None = None  # static layout: its batches
+    # the `sharing.Share` of this process, if it has a part of the rows only
+    share: Any = None
     # the pack that this one is the first sequences of, and whose notes hold for it too
     whole: "Pack | None" = None
     # where blocks leave what the caller wants to see besides their results
@@ -128,7 +130,8 @@ class Pack:
         if self.source is None:
             return rows
         out = rows.new_zeros(self.num_source_rows, *rows.shape[1:])
-        return out.index_copy(0, self.source, rows)
+        out = out.index_copy(0, self.source, rows)
+        return out if self.share is None else self.share.sum(out)
 
     def blank(self, rows: Tensor, value: float = 0) -> Tensor:
         """`rows` with `value` wherever a row holds no token."""
@@ -162,6 +165,7 @@ class Pack:
     def first_sequences(self, count: int) -> "Pack":
         """The first `count` sequences of a ragged pack, with no way back to the caller's rows."""
         rows = sum(self.sizes[:count])
+        rows = rows if self.share is None else self.share.count_own(rows)
         return Pack(
             lengths=self.lengths[:count],
             starts=self.starts[:count],
@@ -170,6 +174,7 @@ class Pack:
             row_lengths=self.row_lengths[:rows],
             num_source_rows=rows,
             sizes=self.sizes[:count],
+            share=self.share,
             whole=self if self.whole is None else self.whole,
         )
 
@@ -361,22 +366,26 @@ def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     # one by one is exact to the last digits for long sequences, and slow for very many short ones
     # and where every operation is a launch
     is_slow = rows.device.type != "cpu" and pack.num_sequences > 1
-    if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences and not is_slow:
+    is_whole = pack.sizes is not None and pack.share is None
+    if is_whole and pack.num_rows >= 256 * pack.num_sequences and not is_slow:
         # the gradient of one sum is a view of one row, that of parts of a matrix is a matrix
         parts = rows.split(pack.sizes) if pack.num_sequences > 1 else [rows]
         return torch.stack([part.sum(0) / part.shape[0] for part in parts])
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, pack.sequence[:, None].expand_as(rows), pack.blank(rows))
+    sums = sums if pack.share is None else pack.share.sum(sums)
     return sums / pack.lengths.clamp(min=1)[:, None]
 
 
 def segment_max(rows: Tensor, pack: Pack) -> Tensor:
     """Largest value over the tokens of each sequence: `(T, D)` -> `(B, D)` in pack order."""
-    if pack.sizes is not None and rows.device.type == "cpu":
+    if pack.sizes is not None and rows.device.type == "cpu" and pack.share is None:
         return torch.stack([part.amax(0) for part in rows.split(pack.sizes)])
     lowest = rows.new_full((pack.num_sequences, rows.shape[1]), torch.finfo(rows.dtype).min)
     index = pack.sequence[:, None].expand_as(rows)
-    return lowest.scatter_reduce(0, index, pack.blank(rows, torch.finfo(rows.dtype).min), "amax")
+    known = pack.blank(rows, torch.finfo(rows.dtype).min)
+    largest = lowest.scatter_reduce(0, index, known, "amax")
+    return largest if pack.share is None else pack.share.largest(largest)
 
 
 def segment_attention(rows: Tensor, scores: Tensor, pack: Pack) -> Tensor:
@@ -391,16 +400,24 @@ def segment_attention(rows: Tensor, scores: Tensor, pack: Pack) -> Tensor:
     known = pack.blank(scores.detach(), lowest)
     largest = known.new_full((pack.num_sequences, 1), lowest)
     largest = largest.scatter_reduce(0, index, known, "amax")
+    largest = largest if pack.share is None else pack.share.largest(largest)
     weights = pack.blank((pack.blank(scores) - largest[pack.sequence]).exp())
     totals = weights.new_zeros(pack.num_sequences, 1).scatter_add(0, index, weights)
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, index.expand_as(rows), weights * pack.blank(rows))
+    if pack.share is not None:
+        totals, sums = pack.share.sum(totals), pack.share.sum(sums)
     return sums / totals.clamp(min=torch.finfo(totals.dtype).tiny)
 
 
 def segment_first(rows: Tensor, pack: Pack) -> Tensor:
     """First token of each sequence: `(T, D)` -> `(B, D)` in pack order."""
-    return rows.index_select(0, pack.starts)
+    if pack.share is None:
+        return rows.index_select(0, pack.starts)
+    here = (pack.position == 0).nonzero().squeeze(1)
+    out = rows.new_zeros(pack.num_sequences, rows.shape[1])
+    out = out.index_copy(0, pack.sequence.index_select(0, here), rows.index_select(0, here))
+    return pack.share.sum(out)
 
 
 def segment_flat(rows: Tensor, pack: Pack, length: int) -> Tensor:

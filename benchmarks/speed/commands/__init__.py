@@ -8,6 +8,7 @@ from . import (
     links,
     memory,
     mixed,
+    parallel,
     parts,
     patterns,
     peers,
@@ -30,4 +31,5 @@ COMMANDS = {
     "peers": peers,
     "throughput": throughput,
     "devices": devices,
+    "parallel": parallel,
 }
