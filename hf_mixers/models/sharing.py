@@ -160,12 +160,14 @@ class SharedRotation:
         size = len(self.share.bounds) - 1
         places: list[list[Tensor]] = [[] for _ in range(size)]
         pieces: list[list[Tensor]] = [[] for _ in range(size)]
-        index = []
-        for track, offset in enumerate(signed):
-            index.append(self._read(track, offset, places))
-            self._send(track, offset, pieces)
         kind = torch.int32 if pack.num_rows * self.num_tracks < 2**31 else torch.int64
-        self.index = torch.stack(index, 1).flatten().to(kind)
+        index = torch.empty(
+            (pack.num_rows, self.num_tracks), dtype=kind, device=pack.sequence.device
+        )
+        for track, offset in enumerate(signed):
+            index[:, track] = self._read(track, offset, places)
+            self._send(track, offset, pieces)
+        self.index = index.flatten()
         self.received = [sum(map(len, parts)) for parts in places]
         self.sent = [sum(map(len, parts)) for parts in pieces]
         self.pieces = _join(pieces, pack.sequence.device)
