@@ -114,7 +114,7 @@ class ChordBranch:
                 hidden = self._mix_backward(normal, inner[rows], rows, kept, grads)
                 part = _product(hidden, self.w1, buffer[: len(hidden)])
                 part = self._norm_backward(part, source[rows], mean, rstd, grads)
-                _add(base, part, rows, out)
+                add_part(base, part, rows, out)
             return grads
         normal, mean, rstd = source, None, None
         if self.norm is not None:
@@ -129,7 +129,7 @@ class ChordBranch:
             part = reader.rows(inner, rows, buffer)
             if self.norm is not None:
                 part = self._norm_backward(part, source[rows], mean[rows], rstd[rows], grads)
-            _add(base, part, rows, out)
+            add_part(base, part, rows, out)
         return grads
 
     def _rotation(self, inverse: bool = False) -> Rotation | SharedRotation:
@@ -252,7 +252,8 @@ def _product(rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:
     return out.copy_(rows @ weight)
 
 
-def _add(base: Tensor | None, part: Tensor, rows: slice, out: Tensor) -> None:
+def add_part(base: Tensor | None, part: Tensor, rows: slice, out: Tensor) -> None:
+    """`out = base + part` for some rows; without a base `part` alone."""
     if base is None:
         out[rows] = part
     else:

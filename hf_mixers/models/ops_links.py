@@ -11,13 +11,14 @@ of each sequence of a batch. From the pack it needs lengths and positions.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ._compat import bag_weight_grads
+from .accelerated import find_kernels
 from .ops_chord import chord_offsets, source_rows
 from .packing import Pack, at_least_float32, upload
 from .sharing_links import mix_links_shared
@@ -34,9 +35,10 @@ class Links(NamedTuple):
 
     offsets: tuple[int, ...]
     runs: tuple[tuple[int, int], ...] | None
-    # "by link" for processors, "at once" for compilers, "bags" for accelerators
+    # "by link" for processors, "at once" for compilers, "bags" or "triton" for accelerators
     way: str
     notes: dict  # of the pack
+    kernels: Any = None
 
 
 def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
@@ -51,13 +53,20 @@ def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
     return 0, *ahead, *(-offset for offset in ahead)
 
 
-def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int]) -> Tensor:
+def mix_links(
+    values: Tensor,
+    weights: Tensor,
+    pack: Pack,
+    offsets: Sequence[int],
+    use_triton: bool = False,
+) -> Tensor:
     """Every row as the weighted sum of the rows that its links point to; equal links add up.
 
     Args:
         values: `(T, D)`.
         weights: `(T, K)`, one per link.
         offsets: K whole numbers; link l of position j reads position j + offset_l (mod N).
+        use_triton: Use kernels where they can run (`config.use_triton`).
     """
     if weights.shape != (values.shape[0], len(offsets)):
         raise ValueError(
@@ -68,11 +77,14 @@ def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int
     # padding has no links, or it would read itself and grow with every factor
     weights = pack.blank(weights).to(dtype)
     way = "at once" if pack.is_compiled else "by link"
-    if not pack.is_static and values.device.type != "cpu":
-        way = "bags"
+    kernels = None
+    if not pack.is_static:
+        way = "by link" if values.device.type == "cpu" else "bags"
+        kernels = find_kernels(use_triton, values, values.shape[1])
+        way = way if kernels is None else "triton"
     if pack.share is not None:
         return mix_links_shared(values.to(dtype), weights, pack, tuple(offsets))
-    links = Links(tuple(offsets), _find_runs(pack), way, pack.notes)
+    links = Links(tuple(offsets), _find_runs(pack), way, pack.notes, kernels)
     layout = pack.position, pack.row_lengths, pack.valid
     return _Product.apply(values.to(dtype), weights, *layout, links, False)
 
@@ -237,5 +249,34 @@ def _kept_sources(layout, links: Links, transposed: bool) -> Tensor:
     return source
 
 
-PRODUCTS = {"by link": _product_by_link, "at once": _product_at_once, "bags": _product_in_bags}
-DOTS = {"by link": _dots_by_link, "at once": _dots_at_once, "bags": _dots_in_bags}
+def _product_by_kernel(values, weights, layout, links, transposed):
+    layout = _kernel_layout(layout, links)
+    values, weights = values.contiguous(), weights.contiguous()
+    return links.kernels.link_product(values, weights, layout, transposed)
+
+
+def _dots_by_kernel(rows, values, layout, links):
+    layout = _kernel_layout(layout, links)
+    return links.kernels.link_dots(rows.contiguous(), values.contiguous(), layout)
+
+
+def _kernel_layout(layout, links: Links) -> tuple[Tensor, Tensor, Tensor]:
+    key = "link layout", links.offsets
+    if key not in links.notes:
+        position, lengths, _ = layout
+        links.notes[key] = position, lengths, upload(links.offsets, position.device)
+    return links.notes[key]
+
+
+PRODUCTS = {
+    "by link": _product_by_link,
+    "at once": _product_at_once,
+    "bags": _product_in_bags,
+    "triton": _product_by_kernel,
+}
+DOTS = {
+    "by link": _dots_by_link,
+    "at once": _dots_at_once,
+    "bags": _dots_in_bags,
+    "triton": _dots_by_kernel,
+}

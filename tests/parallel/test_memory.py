@@ -1,4 +1,4 @@
-"""Memory of a training step: as the formula of the page says, and less for each of two processes."""
+"""Memory of a training step: what the formula says, and half of it for each of two processes."""
 
 import re
 from pathlib import Path
