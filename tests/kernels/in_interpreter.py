@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from hf_mixers.kernels import mixer_kernels
+from hf_mixers.models.branch import Scratch
 from hf_mixers.models.ops_chord_triton import TritonBranch
 from hf_mixers.models.ops_links import PRODUCTS, link_offsets, mix_links
 from hf_mixers.models.packing import Boundaries, pack_ragged
@@ -117,8 +118,6 @@ def test_a_block_in_both_precisions(dtype, order):
         assert isinstance(branch, TritonBranch) == use_triton
         kept = branch.room_for_hidden()
         out = branch.add(hidden, hidden, torch.empty_like(hidden), kept=kept)
-        from hf_mixers.models.branch import Scratch
-
         back = torch.empty_like(hidden)
         grads = branch.backward(hidden, grad, grad, back, Scratch(hidden), kept)
         found.append([out, back, *grads.like(block.fused_weights())[:4]])
@@ -154,6 +153,11 @@ def test_a_broken_boundary_is_found(counted, monkeypatch):
     monkeypatch.setitem(PRODUCTS, "triton", broken)
     with pytest.raises(AssertionError):
         test_paramixer_of_packs([5, 3, 1], counted)
+
+
+def test_a_block_is_one_kernel_forward_and_three_backward(counted):
+    step([9, 5], True, **{**SMALL, "num_hidden_layers": 1})
+    assert counted == ["mix", "gather_tracks", "mix_backward", "gather_tracks"]
 
 
 def test_double_precision_goes_another_way(counted):

@@ -12,6 +12,7 @@ from . import (
     parts,
     patterns,
     peers,
+    precision,
     scaling,
     throughput,
     tokenizers,
@@ -32,4 +33,5 @@ COMMANDS = {
     "throughput": throughput,
     "devices": devices,
     "parallel": parallel,
+    "precision": precision,
 }
