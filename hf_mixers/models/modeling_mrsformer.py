@@ -203,7 +203,8 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
         embedding: Any = self.get_input_embeddings()
         parts = [own.get(name) for name in reads]
         if isinstance(embedding, ColumnEmbedding):
-            embedding.check(*parts, border)
+            numbers, categories = parts
+            embedding.check(numbers, categories, border)
             border.settle()
         embedded = embedding(*parts)
         return (SequenceBatch(inputs_embeds=embedded),)
