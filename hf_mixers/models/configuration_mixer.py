@@ -28,7 +28,7 @@ MAX_WORDS = 1 << 16
 
 # how the papers' models start and end; new models have a norm before the head and start near a
 # uniform guess
-PUBLISHED_FORM = {"final_norm": "none", "weight_init": "published"}
+PUBLISHED_FORM: dict[str, Any] = {"final_norm": "none", "weight_init": "published"}
 
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {

@@ -219,7 +219,7 @@ class SequenceClassificationHead(ClassifierHead):
         self.kmer_classifier = None
         if config.kmer_size is not None:
             self.kmer_classifier = nn.Linear(config.num_kmers, config.num_labels, bias=False)
-            self.kmer_classifier.start_deviation = 0.0
+            self.kmer_classifier.start_deviation = 0.0  # type: ignore[assignment]
 
     def read_size(self, config: MixerConfig) -> int:
         return config.pooled_size

@@ -191,7 +191,7 @@ class MixerModel(MixerPreTrainedModel):
         if config.pooling == "attention":
             self.pool_scores = nn.Linear(width, 1, bias=False)
             # all tokens alike at first
-            self.pool_scores.start_deviation = 0.0
+            self.pool_scores.start_deviation = 0.0  # type: ignore[assignment]
         self.pool_expand = None
         if config.pooling_size is not None:
             self.pool_expand = nn.Sequential(nn.Linear(width, config.pooling_size), nn.GELU())

@@ -40,13 +40,19 @@ def choose_epochs(num_tokens: int) -> float:
     return round(min(high, max(low, TOKENS / max(1, num_tokens))), 1)
 
 
-def adapt_arguments(arguments: Arguments, model: CheckpointOptions, num_tokens: int) -> Arguments:
-    """Arguments for fine-tuning a checkpoint on so many tokens; those of new models stay."""
+def adapt_arguments(
+    arguments: Arguments, model: CheckpointOptions, num_tokens: int, *, classes: bool = True
+) -> Arguments:
+    """Arguments for fine-tuning a checkpoint on so many tokens; those of new models stay.
+
+    Args:
+        classes: Whether every example has one class, which alone can be smoothed.
+    """
     if model.checkpoint is None or model.frozen:
         return arguments
     defaults = {one.name: one.default for one in fields(type(arguments))}
     chosen = {**TRAINING, "num_train_epochs": choose_epochs(num_tokens)}
-    if model.class_weights:
+    if model.class_weights or not classes:
         # smoothed losses of transformers know no weights
         del chosen["label_smoothing_factor"]
     changes = {

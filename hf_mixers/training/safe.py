@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import TrainOutput
@@ -106,11 +106,15 @@ class SafeTrainer(Trainer):
         super()._maybe_log_save_evaluate(*args, **kwargs)
 
     def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         # labels may be taken out of the inputs on the way
         given = dict(inputs)
-        result = super().compute_loss(model, inputs, return_outputs=return_outputs, **kwargs)
+        result: Any = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if model.training and self._stops_on_nonfinite:
             loss = result[0] if return_outputs else result
             step = self.state.global_step + 1

@@ -79,7 +79,7 @@ def test_other_letters_can_be_counted():
 def test_it_is_saved_compiled_and_exported(row, tmp_path):
     if row.name == "combiner":
         pytest.xfail("torch does not see that the rows of a Combiner's grid divide evenly")
-    model = build(row, max_position_embeddings=64).eval()
+    model = build(row, max_position_embeddings=16, num_hidden_layers=2).eval()
     ids, mask = pad(sequences((40, 3, 17)))
     expected = model(ids, attention_mask=mask).logits
     model.save_pretrained(tmp_path)

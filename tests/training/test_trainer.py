@@ -85,7 +85,7 @@ def test_token_classification_learns_with_the_stock_collator(row, tmp_path):
     ]
     trainer = Trainer(
         model,
-        arguments(tmp_path, num_train_epochs=40, learning_rate=3e-3),
+        arguments(tmp_path, num_train_epochs=30, learning_rate=1e-2),
         train_dataset=data,
         eval_dataset=data,
         data_collator=DataCollatorForTokenClassification(DnaTokenizer()),
