@@ -2,15 +2,18 @@
 
 from . import (
     blocks,
+    devices,
     generation,
     heads,
     inference,
     links,
     memory,
     mixed,
+    parallel,
     parts,
     patterns,
     peers,
+    precision,
     scaling,
     throughput,
     tokenizers,
@@ -30,4 +33,7 @@ COMMANDS = {
     "peers": peers,
     "throughput": throughput,
     "inference": inference,
+    "devices": devices,
+    "parallel": parallel,
+    "precision": precision,
 }
