@@ -10,7 +10,7 @@ DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
 DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
 
-.PHONY: help demo test quick lint types format docs lowest wheel benchmarks install clean
+.PHONY: help demo test quick lint types format docs lowest wheel space benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -69,9 +69,19 @@ wheel: install  ## build the wheel, install it elsewhere and use it
 	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
 	cd $(VENV)-wheel && bin/hf-mixers --help && bin/python $(CURDIR)/.github/scripts/use_wheel.py
 
+# gradio does not accept some of the tested versions: it gets an environment on top of the other
+$(VENV)-space/installed: $(VENV)/installed examples/space/constraints.txt
+	$(PYTHON) -m venv $(VENV)-space
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib')); print('$(CURDIR)')" > \
+		$$($(VENV)-space/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/base.pth
+	$(VENV)-space/bin/pip install --quiet -c examples/space/constraints.txt "gradio[mcp]"
+	touch $@
+
+space: $(VENV)-space/installed  ## an environment with gradio, for examples/space and its test
+
 benchmarks: install  ## measure everything (hours, on a quiet machine), then make tables and plots
 	$(BIN)/python -m benchmarks.speed all
 	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel $(VENV)-space dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,7 +14,8 @@ from typing import Any
 import functions
 import gradio as gr
 
-HERE = Path(__file__).parent
+# of the project, when the page runs in it
+DEFAULT = Path(__file__).resolve().parents[2] / "model_cards" / "chordmixer-microbes"
 EXAMPLE = ">an example\nATGAAACGCATTAGCACCACCATTACCACCACCATCACCATTACCACAGGTAACGGTGCGGGCTGA"
 MASKED = "ATGAAACGCATTAGCACC[MASK]CCATTACCACCACCATCACC[MASK]TTACCACAGG"
 OK = "Done."
@@ -54,11 +55,13 @@ def add_classifier(models: functions.Models) -> None:
         return OK, {"headers": headers, "data": rows}, picture
 
     text = gr.Textbox(EXAMPLE, label="FASTA or letters", lines=6, elem_id="sequences")
-    file = gr.File(label="or a file", file_types=[".fa", ".fasta", ".fna", ".fq", ".gb", ".gz"])
+    kinds = [".fa", ".fasta", ".fna", ".fq", ".fastq", ".gb", ".gz"]
+    file = gr.File(label="or a file", file_types=kinds, height=130, elem_id="upload")
     button = gr.Button("Classify", variant="primary", elem_id="classify")
     message = gr.Markdown(elem_id="classify-message")
     table = gr.Dataframe(label="Class probabilities", elem_id="classes", interactive=False)
-    picture = gr.Plot(label="What the class of the first sequence rests on", elem_id="attribution")
+    gr.Markdown("What the class of the first sequence rests on:")
+    picture = gr.Plot(show_label=False, elem_id="attribution")
     button.click(classify, [text, file], [message, table, picture], api_name="classify")
 
 
@@ -114,7 +117,9 @@ def main() -> None:
     classifier = os.environ.get("HF_MIXERS_CLASSIFIER")
     masked_lm = os.environ.get("HF_MIXERS_MASKED_LM")
     if not (classifier or masked_lm):
-        masked_lm = str(HERE.parents[1] / "model_cards" / "chordmixer-microbes")
+        if not DEFAULT.is_dir():
+            raise SystemExit("Set HF_MIXERS_CLASSIFIER or HF_MIXERS_MASKED_LM to a model.")
+        masked_lm = str(DEFAULT)
     models = functions.Models(classifier, masked_lm)
     # fonts of the visitor's machine: the page asks no other server for anything
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["monospace"])

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
+from hf_mixers.inference.attribution import Attribution, attribute
 from hf_mixers.inference.engine import Engine
 from hf_mixers.inference.loading import load_classifier, load_masked_lm, make_engine
 from hf_mixers.inference.masked import predict_masked
@@ -82,38 +82,31 @@ def classify(models: Models, records: list[tuple[str, str]]) -> tuple[list[str],
     ]
 
 
-def attribute(engine: Engine, letters: str) -> np.ndarray:
-    """Gradient times input of the most probable class, one number per base."""
-    (item,) = engine.encode([Record(0, "first", letters)])
-    if item.ids is None:
-        raise ValueError(f"The first sequence cannot be read: {item.note}.")
-    kept: list[torch.Tensor] = []
-
-    def keep(module, inputs, output):
-        kept.append(output.detach().requires_grad_())
-        return kept[-1]
-
-    hook = engine.model.get_input_embeddings().register_forward_hook(keep)
-    try:
-        logits = engine.model(input_ids=torch.from_numpy(item.ids)[None]).logits[0]
-    finally:
-        hook.remove()
-    (gradient,) = torch.autograd.grad(logits.max(), kept[0])
-    tokens = (gradient * kept[0]).sum(-1).reshape(-1).detach().numpy()
-    # without the tokens that the tokenizer adds
-    return tokens[len(tokens) - len(letters) :]
+def attribute_first(models: Models, records: list[tuple[str, str]]) -> Attribution | None:
+    """What every base of the first sequence that can be read adds to its class."""
+    engine = models.classifier_engine
+    items = engine.encode([Record(number, *pair) for number, pair in enumerate(records)])
+    first = next((item.record for item in items if item.ids is not None), None)
+    if first is None:
+        return None
+    # k-mer counts have no gradient
+    has_gradient = getattr(engine.model.config, "kmer_size", None) is None
+    method, most = ("gradient_x_input", MOST_DRAWN) if has_gradient else ("mutagenesis", 200)
+    options = {"method": method, "tokenizer": engine.tokenizer, "strict": True}
+    return next(attribute(engine.model, [(first.id, first.sequence[:most])], **options))
 
 
-def draw_attribution(models: Models, records: list[tuple[str, str]]) -> Figure:
-    """A picture of what every base of the first sequence adds to its class."""
-    name, letters = records[0]
-    letters = letters[:MOST_DRAWN]
-    values = attribute(models.classifier_engine, letters)
+def draw_attribution(models: Models, records: list[tuple[str, str]]) -> Figure | None:
+    """A picture of `attribute_first`."""
+    found = attribute_first(models, records)
+    if found is None:
+        return None
+    letters, values = found.sequence, found.values
     figure = Figure(figsize=(10, 2.6), layout="constrained")
     axes = figure.subplots()
     axes.bar(range(1, len(letters) + 1), values, 1.0, color=np.where(values < 0, "C3", "C0"))
-    axes.set(xlabel="position", ylabel="gradient x input", xlim=(0, len(letters) + 1))
-    axes.set_title(f"{name}, {len(letters):,} bases", fontsize=10)
+    axes.set(xlabel="position", ylabel="attribution", xlim=(0, len(letters) + 1))
+    axes.set_title(f"{found.id}: {found.target}, {len(letters):,} bases", fontsize=10)
     axes.axhline(0, color="0.5", linewidth=0.5)
     if len(letters) <= 100:
         axes.set_xticks(range(1, len(letters) + 1), list(letters), fontsize=7)

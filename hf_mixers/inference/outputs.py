@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -209,6 +210,16 @@ class PartedOutput:
         # before any process adds to it
         state.wait_for_everyone()
         return done
+
+    @contextmanager
+    def keep_parts(self) -> Iterator[None]:
+        """An error leaves parts for the next run, and nothing at all where there are none."""
+        try:
+            yield
+        except ValueError:
+            if not self.done():
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def done(self) -> dict[int, int]:
         """Records of every part that is complete, by the number of the part."""

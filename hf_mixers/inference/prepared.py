@@ -93,7 +93,7 @@ def load_preparation(checkpoint: str) -> Preparation | None:
     content = json.loads(found.read_text(encoding="utf-8"))
     for name, kind in _SIGNS.items():
         if name in content:
-            return kind(**content)  # type: ignore[return-value]
+            return kind(**content)
     raise ValueError(f"{found} is not the preparation of a table, of series or of images.")
 
 
@@ -182,20 +182,20 @@ class RowEngine:
             return Row(0, name, None, len(values), f"not a series of {channels} channels")
         if np.isinf(values).any():
             return Row(0, name, None, len(values), "infinite value")
-        scaled = self.preparation.scale(values)
+        scaled = self.preparation.scale(values)  # type: ignore[union-attr]
         return Row(0, name, {"input_values": scaled}, len(scaled))
 
     def _read_images(self, file: str, scaler: PixelScaler) -> Iterator[Row]:
-        size = getattr(self.model.config, "image_size", None)
+        size = self.model.config.image_size if scaler.read_as == "picture" else None
+        key = {"picture": "pixel_values", "values": "input_values", "ids": "input_ids"}
         try:
-            for name, image in read_image_file(
-                file, size if scaler.read_as == "picture" else None, len(scaler.mean)
-            ):
-                values = scaler.scale(image)
-                key = {"picture": "pixel_values", "values": "input_values", "ids": "input_ids"}
+            for name, image in read_image_file(file, size, len(scaler.mean)):
                 length = image.shape[1] * image.shape[2]
-                yield Row(0, name, {key[scaler.read_as]: values}, length)
+                yield Row(0, name, {key[scaler.read_as]: scaler.scale(image)}, length)
         except ValueError as error:
+            # an array has many images, which one note would hide
+            if file.lower().endswith(".npz"):
+                raise
             yield Row(0, file, None, 0, str(error))
 
     def _check(self, row: Row) -> Row:

@@ -135,9 +135,9 @@ def _open_standard_input() -> Iterator[BinaryIO]:
     """Standard input, unpacked if it is gzip; it stays open."""
     raw = sys.stdin.buffer
     start = raw.read(len(GZIP_START))
-    whole = io.BufferedReader(_Joined(start, raw))  # type: ignore[arg-type]
+    whole = io.BufferedReader(_Joined(start, raw))
     if start != GZIP_START:
-        yield whole  # type: ignore[misc]
+        yield whole
         return
     with gzip.open(whole) as unpacked:
         yield unpacked  # type: ignore[misc]

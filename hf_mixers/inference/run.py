@@ -78,7 +78,7 @@ def run_to_file(
 
     begin = time.perf_counter()
     records = engine.read(sources, shard=shard, **reading)
-    with _make_bar(engine, sources, shard, state) as bar:
+    with output.keep_parts(), _make_bar(engine, sources, shard, state) as bar:
         for part in prefetch(engine.read_parts(records, is_mine)):
             counts = count_items(part)
             output.write(part.number, compute(engine, part), counts)
@@ -88,7 +88,8 @@ def run_to_file(
     # no process reads counts after this, so that the folder can go
     state.wait_for_everyone()
     if state.is_main_process:
-        output.join()
+        with output.keep_parts():
+            output.join()
         _write_summary(Path(target), summary, engine, settings, sources)
     state.wait_for_everyone()
     return summary

@@ -116,6 +116,12 @@ class Browser:
         self.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
 
+    def upload(self, selector: str, path: Path) -> None:
+        """Choose a file in a field for files."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
+
     def text(self, selector: str = "body") -> str:
         return self.run(f"(document.querySelector({json.dumps(selector)}) || {{}}).innerText || ''")
 

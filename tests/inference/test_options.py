@@ -90,8 +90,11 @@ def test_errors_are_a_sentence_and_notes_are_counted(run, classifier, masked_lm,
     source, output = tmp_path / "a.fa", tmp_path / "a.tsv"
     source.write_text(">a\nACGT\n>b\nAC*T\n>c\nAC-T\n>d\nNN\n")
     done = run("predict", classifier, source, "--strict", "-o", output)
-    assert (done.code, output.exists()) == (1, False)
+    assert (done.code, [path.name for path in tmp_path.iterdir()]) == (1, ["a.fa"])
     assert done.error.startswith("error: Record 'b' cannot be read: letter '*'.\n")
+    (tmp_path / "empty.csv").write_text("id,sequence\n")
+    done = run("predict", classifier, tmp_path / "empty.csv", "-o", output)
+    assert (done.code, output.with_name("a.tsv.parts").exists()) == (1, False)
     done = run("predict", masked_lm, source, "-o", output)
     assert done.code == 1
     assert "cannot classify: it holds ChordMixerForMaskedLM" in done.error

@@ -1,10 +1,10 @@
-"""`dna-embedding` and sentence-transformers give the vectors of `embed`."""
+"""`dna-embedding`, `variant-effect` and sentence-transformers give what the functions give."""
 
 import numpy as np
 import pytest
 from transformers import pipeline
 
-from hf_mixers.inference import embed
+from hf_mixers.inference import embed, score_variants
 from hf_mixers.pipelines import register_pipelines
 
 TEXTS = ["ACGTACGTTGCA", "GG", "A" * 70]
@@ -29,6 +29,25 @@ def test_what_is_not_dna_is_refused(masked_lm):
         extract("/a/file.fa")
     with pytest.raises(ValueError, match="Input 1 is int: text is accepted"):
         extract([7])
+
+
+def test_variant_effect_gives_what_score_variants_gives(masked_lm):
+    reference = {"x": "ACGTTGCAACGTGGCA" * 3}
+    variants = [("x", 3, "G", "T"), ("x", 7, "CA", "C")]
+    score = pipeline("variant-effect", masked_lm, reference=reference, window=32)
+    expected = [one._asdict() for one in score_variants(masked_lm, variants, reference, window=32)]
+    for found, one in zip(score(variants), expected, strict=True):
+        assert found["scores"] == pytest.approx(one["scores"], abs=1e-5)
+        assert {**found, "scores": None} == {**one, "scores": None}
+    # one variant is one result, an iterator stays one
+    assert score(variants[0])["kind"] == "snv"
+    named = dict(zip(("chrom", "pos", "ref", "alt"), variants[1], strict=True))
+    assert score(named, scores=["distance"])["scores"].keys() == {"distance"}
+    assert next(score(iter(variants)))["pos"] == 3
+    with pytest.raises(ValueError, match="requires reference: a FASTA file"):
+        pipeline("variant-effect", masked_lm)(variants)
+    with pytest.raises(ValueError, match="Variants are tuples or mappings, got text"):
+        score("variants.vcf")
 
 
 def test_sentence_transformers_loads_a_folder(masked_lm, tmp_path):

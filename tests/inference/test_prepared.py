@@ -132,6 +132,10 @@ def test_pictures_are_scaled_as_in_training(run, tmp_path):
     # colours become grey
     assert np.abs(found - expected[[0, 1, 2, 0]]).max() < 1e-5
     assert run("predict", tmp_path, tmp_path / "new", "--strict").code == 1
+    # an array that cannot be read is an error: a note would stand for many images
+    np.savez(tmp_path / "wrong.npz", x=np.zeros((2, 8, 8, 3), np.uint8))
+    done = run("predict", tmp_path, tmp_path / "wrong.npz")
+    assert (done.code, "the scaler is for (1, H, W)" in done.error) == (1, True)
 
 
 @pytest.mark.parametrize("read_as", ["values", "ids"])

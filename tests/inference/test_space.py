@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hf_mixers.inference import predict, score_variants
+from hf_mixers.inference import attribute, predict, score_variants
 from tests.examples.example_runs import FOLDER
 from tests.inference.browser import Browser, find_browser
 
@@ -43,8 +43,11 @@ def test_classes_and_their_picture(functions, classifier):
     assert rows[1] == ["b", 3, "not read: letter '-'", None, None, None]
     figure = functions.draw_attribution(models, records)
     bars = [bar.get_height() for bar in figure.axes[0].patches]
-    assert bars == pytest.approx(functions.attribute(models.classifier_engine, "ACGTAC").tolist())
+    (found,) = attribute(classifier, ["ACGTAC"])
+    assert bars == pytest.approx(found.values.tolist(), abs=1e-5)
     assert np.abs(bars).max() > 0
+    assert functions.attribute_first(models, records[::-1]).id == "a"
+    assert functions.draw_attribution(models, records[1:]) is None
 
 
 def test_masked_bases_and_variants(functions, masked_lm):
@@ -138,6 +141,11 @@ def test_a_visitor_sees_answers(address, tmp_path):
         browser.fill("#sequences textarea", "   ")
         browser.click("button#classify")
         browser.wait_for_text("#classify-message", "There is no sequence: paste FASTA")
+        (tmp_path / "mine.fa").write_text(">uploaded\nACGTTTGG\n")
+        browser.upload("#upload input[type=file]", tmp_path / "mine.fa")
+        browser.wait_for_text("#upload", "mine")
+        browser.click("button#classify")
+        browser.wait_for_text("#classes", "uploaded")
         open_tab(browser, "Masked bases")
         browser.fill("#masked-text textarea", "ACGT[MASK]CC")
         browser.click("button#fill")

@@ -4,6 +4,7 @@ from . import (
     blocks,
     generation,
     heads,
+    inference,
     links,
     memory,
     mixed,
@@ -28,4 +29,5 @@ COMMANDS = {
     "tokenizers": tokenizers,
     "peers": peers,
     "throughput": throughput,
+    "inference": inference,
 }

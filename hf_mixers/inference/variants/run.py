@@ -122,7 +122,8 @@ def score_to_file(
 
     begin = time.perf_counter()
     parts = read_parts(scorer, take_shard(records, shard), places, strict, is_mine)
-    with tqdm(unit=" variants", disable=None if state.is_main_process else True) as bar:
+    is_hidden = None if state.is_main_process else True
+    with output.keep_parts(), tqdm(unit=" variants", disable=is_hidden) as bar:
         found: Any = prefetch(parts)  # type: ignore[arg-type]
         for part in found:
             _write_part(scorer, part, writer, output, strict)
