@@ -21,9 +21,14 @@ FROZEN = "genus45_frozen_microbes"
 
 def make_zoo_section(folder: Path) -> str:
     """What the models are, what they reach, and how good their vectors are."""
+    return f"{_models()}\n{make_microbes_section(folder)}"
+
+
+def make_microbes_section(folder: Path) -> str:
+    """What chordmixer-microbes reaches when it is fine-tuned, and how good its vectors are."""
     records = read_records(folder)
-    parts = [_models(), _tasks(records), _frozen(records)]
-    return "\n".join(part for part in parts if part)
+    parts = [part for part in (_tasks(records), _frozen(records)) if part]
+    return "\n".join(parts) if parts else "Not run yet.\n"
 
 
 def _models() -> str:
