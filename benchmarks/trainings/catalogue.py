@@ -283,7 +283,7 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         seeds=SEEDS,
     )
 
-# two of these again, with the norm before the head and the start near a uniform guess of new models;
+# two of these again, with the norm before the head and the start near a uniform guess of new ones;
 # the results above are of models that started as published
 SCALED = {"final_norm": "layer", "weight_init": "scaled"}
 for earlier, settings in (
