@@ -62,7 +62,7 @@ def command(
     else:
         engine = make_engine(model, None, load_classifier, placing, **settings)
     if attribute is not None:
-        _check_attribution(engine, attribute, target, output)
+        _check_attribution(engine, attribute, target, output, compile)
     elif target is not None:
         raise ValueError("--target requires --attribute.")
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
@@ -93,7 +93,9 @@ def command(
         typer.echo(f"Attributions are in {written[0]} and, of the first records, in {written[1]}")
 
 
-def _check_attribution(engine: Any, method: str, target: str | None, output: Path) -> None:
+def _check_attribution(
+    engine: Any, method: str, target: str | None, output: Path, is_compiled: bool
+) -> None:
     from ..inference.attribution import check_method
     from ..inference.engine import Engine
 
@@ -101,4 +103,6 @@ def _check_attribution(engine: Any, method: str, target: str | None, output: Pat
         raise ValueError("--attribute writes files next to that of --output FILE.")
     if not isinstance(engine, Engine):
         raise ValueError("--attribute is for models that read DNA.")
+    if is_compiled:
+        raise ValueError("--attribute and --compile exclude each other.")
     check_method(engine, method, target, 1)

@@ -33,10 +33,13 @@ def command(
     overwrite: common.Overwrite = False,
 ) -> None:
     """Score the alternate alleles of a VCF or table (chrom, pos, ref, alt)."""
+    from ..inference.loading import count_processes
     from ..inference.variants.run import open_source, score_to_file
     from ..inference.variants.score import make_scorer
 
     place = common.parse_shard(shard)
+    if str(output) == "-" and count_processes() > 1:
+        raise ValueError("Several processes write to a file: --output FILE.")
     settings = {
         "model": Path(model).name,
         "window": window,

@@ -86,6 +86,8 @@ def check_method(engine: Engine, method: str, target: str | None, steps: int) ->
     names = _names(engine)
     if target is not None and target not in names:
         raise ValueError(f"target must be one of {', '.join(names)}, got {target!r}.")
+    if engine.both_strands:
+        raise ValueError("Attributions are of the strand that is given, not of both strands.")
     if steps < 1:
         raise ValueError(f"steps={steps} was given: at least 1 is accepted.")
     if method != "mutagenesis" and getattr(engine.model.config, "kmer_size", None) is not None:
@@ -148,7 +150,8 @@ def _make_gradient_forward(
     engine: Engine, chosen: int | None, steps: int
 ) -> Callable[[dict[str, Tensor], list[int]], list[_Result]]:
     """What gives results of a batch; without steps the gradient is that at the sequence itself."""
-    model, unknown = engine.model, engine.tokenizer.convert_tokens_to_ids("N")
+    model = engine.model
+    unknown: Any = engine.tokenizer.convert_tokens_to_ids("N")
     outer = [engine.tokenizer.pad_token_id, *engine.tokenizer.all_special_ids]
 
     def forward(inputs: dict[str, Tensor], lengths: list[int]) -> list[_Result]:
@@ -169,11 +172,12 @@ def _make_gradient_forward(
             slopes = _find_slopes(model, inputs, points, targets)
             for total, slope in zip(totals, slopes, strict=True):
                 total += slope.float() / len(shares)
-        values = sum(
+        shares_of_entries = [
             (slope * (entry - start)).sum(-1)
             for slope, entry, start in zip(totals, entries, starts, strict=True)
-        )
-        rows = _split_rows(values.reshape(ids.shape), is_base, lengths)
+        ]
+        values = torch.stack([one.reshape(ids.shape) for one in shares_of_entries]).sum(0)
+        rows = _split_rows(values, is_base, lengths)
         scores = logits.float().gather(1, targets[:, None])[:, 0].tolist()
         return [_Result(*one) for one in zip(targets.tolist(), scores, rows, strict=True)]
 
@@ -235,7 +239,7 @@ def _split_rows(values: Tensor, is_base: Tensor, lengths: Sequence[int]) -> list
 def _mutate(engine: Engine, part: Part, chosen: int | None) -> list[_Result | None]:
     """Results from every change of one base; letters other than A, C, G and T stay."""
     plain = engine.compute(part, _make_forward(engine))
-    bases = engine.tokenizer.convert_tokens_to_ids(list(BASES))
+    bases: Any = engine.tokenizer.convert_tokens_to_ids(list(BASES))
     found: list[_Result | None] = [None] * len(part.items)
     places: dict[int, np.ndarray] = {}
     for row, (item, logits) in enumerate(zip(part.items, plain, strict=True)):

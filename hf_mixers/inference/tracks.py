@@ -84,7 +84,7 @@ def draw_tracks(tracks: Sequence[Attribution], path: str | Path, method: str) ->
         axes.set(xlim=(0.5, len(values) + 0.5), ylabel=method.replace("_", " "))
         axes.set_title(f"{one.id}: {one.target}, score {one.score:.3g}", fontsize=9)
         if len(values) <= _MOST_LETTERS:
-            axes.set_xticks(places, list(one.sequence.upper()), fontsize=7)
+            axes.set_xticks(places, list(one.sequence[: len(values)].upper()), fontsize=7)
         if one.effects is not None:
             _draw_effects(next(panels), one.effects)
     return save_figure(figure, Path(path))

@@ -66,7 +66,7 @@ def plant_variants(
     chance = np.random.default_rng(seed)
     pieces = list(_cut_pieces(sequences, window + MARGIN))
     order = chance.permutation(len(pieces))
-    made = []
+    made: list[PlantedVariant] = []
     for row in order:
         if len(made) == count:
             break

@@ -38,6 +38,7 @@ def make_files(folder: Path) -> None:
     _write_variants(folder)
     state = load(next(path for path in FIXTURES if path.name.startswith("paramixer_chord")))[0]
     save_file(state, folder / "paramixer.safetensors")
+    (folder / "model_cards").symlink_to(ROOT / "model_cards")
     (folder / "examples").mkdir()
     shutil.copy(ROOT / "examples/genes.fa", folder / "examples")
 

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+)
 
 from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification, DnaTokenizer
 from hf_mixers.inference import attribute
@@ -58,6 +62,18 @@ def test_integrated_gradients_sum_to_the_difference_from_unknown_bases(kind, mod
             assert all(one.values[place] == 0 for place, c in enumerate(text) if c == "N")
     # the numbers are of some size
     assert max(abs(one.values).max() for one in found) > 0.01
+
+
+def test_models_with_padding_give_the_same_in_any_batch():
+    settings = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = BertConfig(vocab_size=20, hidden_size=8, num_labels=2, **settings)
+    model = BertForSequenceClassification(config).eval()
+    for method in ("integrated_gradients", "mutagenesis"):
+        options = {"tokenizer": DnaTokenizer(), "method": method, "steps": 2}
+        alone = attribute(model, TEXTS, token_budget=1, **options)
+        for one, other in zip(alone, attribute(model, TEXTS, **options), strict=True):
+            assert one.values == pytest.approx(other.values, abs=1e-5)
+            assert abs(one.values).max() > 0
 
 
 def test_tokens_that_are_no_bases_have_no_values(model):
@@ -126,5 +142,8 @@ def test_predict_writes_tracks_and_a_picture(method, classifier, tmp_path, quiet
     assert (tmp_path / f"out.tsv.{method}.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="--attribute writes files next to that of --output"):
         run("predict", classifier, fasta, "--attribute", method)
+    for word, message in (("--rc-average", "not of both strands"), ("--compile", "exclude each")):
+        with pytest.raises(ValueError, match=message):
+            run("predict", classifier, fasta, "-o", tmp_path / "b.tsv", *words, word)
     with pytest.raises(ValueError, match="--target requires --attribute"):
         run("predict", classifier, fasta, "--target", "owl")

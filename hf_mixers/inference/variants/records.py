@@ -6,7 +6,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ...data.records import open_streams, read_features, read_rows
 from ..records import STDIN
@@ -126,7 +126,7 @@ def _read_lines(path: str, name: str) -> Iterator[bytes]:
         raise ValueError(f"{name} is cut short or damaged: {error}") from error
 
 
-def _open(path: str) -> BinaryIO:
+def _open(path: str) -> Any:
     """The bytes of a file or of standard input, unpacked if they are packed."""
     if path == STDIN:
         stream: Any = sys.stdin.buffer

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import cyvcf2
 import numpy as np
 import pytest
 from transformers import AutoModelForMaskedLM
@@ -125,4 +126,16 @@ def test_files_of_htslib_survive(scorer, genome, tmp_path):
         source = tmp_path / "a.vcf"
         shutil.copy(path, source)
         outcomes.append(check_run(scorer, source, genome, tmp_path))
+        if outcomes[-1] and (expected := read_with_htslib(source)) is not None:
+            score_to_file(scorer, str(source), genome, tmp_path / "again.vcf", settings={})
+            assert read_with_htslib(tmp_path / "again.vcf") == expected
+            (tmp_path / "again.vcf").unlink()
     assert sum(outcomes) > 10
+
+
+def read_with_htslib(path):
+    """Places of all records, or None if htslib cannot read them."""
+    try:
+        return [(one.CHROM, one.POS, one.REF, one.ALT) for one in cyvcf2.VCF(str(path))]
+    except Exception:
+        return None

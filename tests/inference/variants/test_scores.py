@@ -1,7 +1,7 @@
 """Scores equal brute force, whatever the batch, the notation of a variant or the strand."""
 
 import pytest
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.inference import score_variants
@@ -82,6 +82,17 @@ def test_a_reference_on_the_other_strand_gives_the_same_means(model, variants, r
         assert one.scores["llr"] == pytest.approx(other.scores["llr"], abs=1e-5)
         assert one.scores["llr_forward"] == pytest.approx(other.scores["llr_reverse"], abs=1e-5)
         assert one.scores["distance"] == pytest.approx(other.scores["distance"], abs=1e-5)
+
+
+def test_models_with_padding_give_the_same_in_any_batch(variants, reference):
+    settings = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForMaskedLM(BertConfig(vocab_size=20, hidden_size=8, **settings)).eval()
+    alone = run(model, variants[:10], reference, passes=2, token_budget=1)
+    together = run(model, variants[:10], reference, passes=2)
+    for one, other in zip(alone, together, strict=True):
+        assert one.scores == pytest.approx(other.scores, abs=1e-5)
+    with pytest.raises(ValueError, match="window=600 was given: the model accepts 1 to 512"):
+        run(model, variants[:1], reference, window=600)
 
 
 def test_tokens_around_the_window_do_not_move_the_site(model, reference, variants):
