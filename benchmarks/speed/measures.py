@@ -302,6 +302,43 @@ def _tokenizers(rows: list[Row]) -> list[Measure]:
     return made
 
 
+def _inference(rows: list[Row]) -> list[Measure]:
+    alone = {"network": "model alone"}
+    made = []
+    for name in ("predict", "embed"):
+        ours = {"network": name}
+        for other, title, must in (
+            (alone, "the model's own forward passes", "≥ 0.9"),
+            ({"network": "pipeline, padded"}, "the pipeline of transformers, padded", "≥ 5"),
+        ):
+            case = (rows, "median_s", other, ours)
+            title = f"`{name}` on a file of genes: speed relative to {title}"
+            made.append(_measure(title, must, "", lambda case=case: f"{_ratio(*case):.2f}x"))
+
+    def per_hour(name: str) -> str:
+        row = _find(rows, network=name)
+        return f"{3600 * row['sequences'] / row['median_s']:,.0f}"
+
+    made += [
+        _measure(f"`{name}`: genes an hour", "", "", lambda name=name: per_hour(name))
+        for name in ("predict", "embed", "pipeline, padded")
+    ]
+    for name, column, text, must in (
+        ("one long run", "growth", "memory in the last tenth relative to the first", "≤ 1.1"),
+        ("killed and resumed", "different", "rows that differ", "0"),
+        ("three shards", "different", "rows that differ", "0"),
+    ):
+        counted = next((row["sequences"] for row in rows if row["network"] == name), 0)
+        title = f"`predict`, {counted:,} sequences, {name}: {text}"
+        case = (name, column)
+        made.append(
+            _measure(
+                title, must, "", lambda case=case: f"{_find(rows, network=case[0])[case[1]]:g}"
+            )
+        )
+    return made
+
+
 def _devices(rows: list[Row]) -> list[Measure]:
     goals = {"chordmixer": ("block", "≤ 30"), "paramixer": ("factor", "≤ 40")}
     made = []
@@ -351,5 +388,6 @@ _MAKERS = (
     ("links", _links),
     ("heads", _heads),
     ("tokenizers", _tokenizers),
+    ("inference", _inference),
     ("devices", _devices),
 )

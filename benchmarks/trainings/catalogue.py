@@ -298,12 +298,14 @@ EXPERIMENTS["microbes_joint"] = Experiment(
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
     ),
 )
-# the k-mer part once more, which is better alone
+# the k-mer part once more, which is better alone, on words of four letters by codon position
+CODONS = {"kmer_size": 4, "kmer_phases": 3}
 EXPERIMENTS["microbes"] = Experiment(
     "pretrain_taxonomy",
     (
         *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
-        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "6"),
+        *("--settings", json.dumps(CODONS)),
+        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
     ),
 )
 
@@ -318,12 +320,32 @@ SPECIES_TASKS = {
         *("--train_fraction", "0.0455"),
     ),
 }
+# (of the other tasks k-mer regression is known from those who made the data, and takes long)
+WITH_KMERS = ("genes", "genus45_few")
 for task, source in SPECIES_TASKS.items():
     EXPERIMENTS[f"{task}_microbes"] = Experiment(
         "finetune_classification",
         (
             *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
-            *("--bf16", "true", "--baselines", "none"),
+            *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
+            "codon",
+        ),
+        # a regression on fixed vectors: nothing is drawn but the labelled genes
+        seeds=(0, 1, 2) if task == "genus45_few" else (),
+    )
+
+# variants that disrupt planted motifs, from the weights of the masked language model and from
+# scratch; the genomes are those of pre-training, which has seen neither motifs nor labels
+for name, start in (
+    ("variants_scratch", ("--settings", json.dumps(BOTH_WAYS))),
+    ("variants_pretrained", ("--checkpoint", "{runs}/mlm_genomes")),
+):
+    EXPERIMENTS[name] = Experiment(
+        "finetune_variants",
+        (
+            *(*start, "--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "256"),
+            *("--num_variants", "10000", "--num_train_epochs", "10", "--learning_rate", "2e-3"),
+            *("--warmup_steps", "0.1", "--weight_decay", "0.01", "--train_token_budget", "8192"),
         ),
     )
 

@@ -92,6 +92,9 @@ class MixerConfig(PreTrainedConfig):
         kmer_size: The pooled vector of a sequence gets a second part, made of a profile of its
             words of this many letters; classification heads of sequences also read the profile
             itself, by a linear layer that starts at zero. `None`: no profile.
+        kmer_phases: Count words apart by the position of their first letter modulo this number.
+            3 suits genes that begin with their first codon: codons are told from the words that
+            overlap two of them. 1: all words are counted together.
         kmer_hidden_size: Width of that part: GELU units at the end of a small network that reads
             the profile.
         kmer_dropout: Dropout in that network.
@@ -129,6 +132,7 @@ class MixerConfig(PreTrainedConfig):
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.0
     kmer_size: int | None = None
+    kmer_phases: int = 1
     kmer_hidden_size: int = 128
     kmer_dropout: float | int = 0.3
     class_weights: list[float | int] | None = None
@@ -188,8 +192,8 @@ class MixerConfig(PreTrainedConfig):
 
     @property
     def num_kmers(self) -> int:
-        """Words of a k-mer profile."""
-        return len(self.letter_token_ids) ** self.kmer_size
+        """Entries of a k-mer profile."""
+        return self.kmer_phases * len(self.letter_token_ids) ** self.kmer_size
 
     @property
     def num_ngrams(self) -> int:
@@ -295,6 +299,7 @@ class MixerConfig(PreTrainedConfig):
             "pooling_size",
             "ngram_size",
             "kmer_size",
+            "kmer_phases",
             "kmer_hidden_size",
             "checkpoint_segment_size",
         ):

@@ -1,6 +1,8 @@
 """Train or fine-tune a model of labelled DNA sequences, from files to a card."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,16 @@ from ..data.problems import CLASSES, MULTI_LABEL, REGRESSION, find_problem
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from .adapt import adapt_arguments, adapt_fields
+from .head_start import StartedHead, keep_better, start_head
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
-from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
+from .options import (
+    CheckpointOptions,
+    EvaluationOptions,
+    RunArguments,
+    change_arguments,
+    find_checkpoint,
+)
 from .path import (
     Report,
     begin_run,
@@ -36,8 +45,10 @@ from .targets import Amount, Classes, Labels, Target
 
 logger = logging.get_logger(__name__)
 
-BASELINES = {
+BASELINES: dict[str, Callable[[], Any]] = {
     "kmer": KmerLogisticRegression,
+    # words of three bases by their place in the codons of a gene
+    "codon": partial(KmerLogisticRegression, 3, both_strands=False, phases=3),
     "cnn": SmallCnn,
     "kmer_best": BestKmerRegression,
     "kmer_network": KmerNetwork,
@@ -59,8 +70,8 @@ class FinetuneEvaluation(EvaluationOptions):
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
         metadata={
-            "help": "Baselines on the same split: 'kmer', 'cnn', 'kmer_best', 'kmer_network',"
-            " 'kmer_neighbours', or 'none'."
+            "help": "Baselines on the same split: 'kmer', 'codon', 'cnn', 'kmer_best',"
+            " 'kmer_network', 'kmer_neighbours', or 'none'."
         },
     )
 
@@ -119,10 +130,12 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             arguments,
             options.model,
             sum(parts["train"]["length"]),
+            stored_fields(options.model),
             classes=isinstance(target, Classes),
         )
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
+    arguments, started = start(options.model, model, arguments, tokens)
     trainer = train_model(
         model,
         arguments,
@@ -132,6 +145,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         data_collator=make_collator(options.data, model, tokenizer, arguments.seed),
         processing_class=tokenizer,
     )
+    if started is not None:
+        keep_better(trainer, started)
     predicted = trainer.predict(tokens[part])
     if isinstance(target, Amount):
         target.put_into(model)
@@ -156,6 +171,29 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             processor=tokenizer,
         ),
     )
+
+
+def start(
+    options: CheckpointOptions,
+    model: PreTrainedModel,
+    arguments: FinetuneArguments,
+    tokens: DatasetDict,
+) -> tuple[FinetuneArguments, StartedHead | None]:
+    """Fit the head of a checkpoint to its vectors; arguments that also score what it has learned.
+
+    Only where every sequence has one class; not for heads of frozen models, which the trainer
+    trains, nor for what goes on from a checkpoint of its own or runs in several processes.
+    """
+    is_new = options.checkpoint is not None and not options.frozen
+    alone = arguments.world_size == 1 and not find_checkpoint(arguments)
+    has_classes = model.config.problem_type == "single_label_classification"
+    is_flat = model.config.pooling == "flat"
+    if not (is_new and alone and options.head_start and has_classes) or is_flat:
+        return arguments, None
+    started = start_head(model, tokens, bf16=arguments.bf16, seed=arguments.seed)
+    if "validation" in tokens:
+        arguments = change_arguments(arguments, eval_on_start=True)
+    return arguments, started
 
 
 def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
@@ -199,6 +237,13 @@ def judge_by_loss(arguments: FinetuneArguments) -> FinetuneArguments:
     return change_arguments(arguments, metric_for_best_model="loss", greater_is_better=False)
 
 
+def stored_fields(options: CheckpointOptions) -> dict[str, Any]:
+    """Config fields of the checkpoint, if there is one."""
+    if options.checkpoint is None:
+        return {}
+    return AutoConfig.from_pretrained(options.checkpoint).to_dict()
+
+
 def make_model(
     options: CheckpointOptions,
     parts: DatasetDict,
@@ -212,8 +257,7 @@ def make_model(
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        stored = AutoConfig.from_pretrained(options.checkpoint).to_dict()
-        return load_checkpoint(options, adapt_fields(options, stored) | fields)
+        return load_checkpoint(options, adapt_fields(options, stored_fields(options)) | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

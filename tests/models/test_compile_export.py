@@ -16,12 +16,16 @@ from tests.families import (
     example_inputs,
     find_row,
     flatten,
+    one_family,
     pad,
     random_ids,
 )
 
 pytestmark = pytest.mark.slow
 
+EXHAUSTIVE = pytest.mark.exhaustive
+# that the rows of a Combiner's grid divide evenly is checked as the program runs
+EXPORT_OPTIONS = {"combiner": {"prefer_deferred_runtime_asserts_over_guards": True}}
 # as few blocks as show all that blocks do, because every one is compiled
 LENGTH = 16
 BLOCKS = {"chordmixer": 2}
@@ -49,7 +53,9 @@ def _fresh_compiler():
 
 # one sequence and two; that the other heads compile is tested with their losses
 @every_family
-@pytest.mark.parametrize("head", ["masked_lm", "sequence_pair_classification"])
+@pytest.mark.parametrize(
+    "head", ["masked_lm", pytest.param("sequence_pair_classification", marks=EXHAUSTIVE)]
+)
 @torch.no_grad()
 def test_one_graph_gives_the_eager_numbers_at_every_shape(row, head):
     model = build_small(row, head)
@@ -71,6 +77,7 @@ def test_inductor_compiles_it_too(row):
     )
 
 
+@EXHAUSTIVE
 @every_own_variant
 def test_variants_compile(row, changes):
     model = build_small(row, **{"pooling": "max", **changes})
@@ -120,7 +127,7 @@ def test_compiled_training_and_evaluation_of_images_are_those_of_eager_mode():
     assert_compiled_steps_are_eager(build_images, inputs)
 
 
-@every_family
+@one_family
 def test_the_trainer_compiles_training_and_evaluation(row, tmp_path):
     data = [{"input_ids": random_ids(8 + n % 3), "labels": n % 2} for n in range(12)]
     trainer = Trainer(
@@ -189,9 +196,15 @@ def shapes(inputs) -> dict:
     return {name: {0: batch, 1: lengths[name.endswith("_2")]} for name in inputs}
 
 
-EXPORTS = [*HEADS, "cls pooling"]
-# the trunk and the head of tokens are parts of these, and ONNX takes long
-ONNX_EXPORTS = [case for case in EXPORTS if case not in ("model", "token_classification")]
+# pairs and a first token hold what the others do
+MAIN_EXPORTS = ("sequence_pair_classification", "cls pooling")
+every_export = pytest.mark.parametrize(
+    "case",
+    [
+        *MAIN_EXPORTS,
+        *(pytest.param(head, marks=EXHAUSTIVE) for head in HEADS if head not in MAIN_EXPORTS),
+    ],
+)
 
 
 def build_export(row, case):
@@ -203,13 +216,13 @@ def build_export(row, case):
 
 
 @every_family
-@pytest.mark.parametrize("case", EXPORTS)
+@every_export
 def test_exported_programs_run_at_other_shapes(row, case):
-    if row.name == "combiner":
-        pytest.xfail("torch does not see that the rows of a Combiner's grid divide evenly")
     model, head = build_export(row, case)
     inputs = unlabelled(head)
-    program = torch.export.export(model, (), inputs, dynamic_shapes=shapes(inputs))
+    program = torch.export.export(
+        model, (), inputs, dynamic_shapes=shapes(inputs), **EXPORT_OPTIONS.get(row.name, {})
+    )
     for batch, length in ((3, 12), (2, 33)):
         inputs = unlabelled(head, batch=batch, length=length)
         torch.testing.assert_close(
@@ -218,7 +231,7 @@ def test_exported_programs_run_at_other_shapes(row, case):
 
 
 @every_family
-@pytest.mark.parametrize("case", ONNX_EXPORTS)
+@every_export
 def test_onnx_programs_give_the_same_numbers(row, case, tmp_path):
     model, head = build_export(row, case)
     path = tmp_path / "model.onnx"
