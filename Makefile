@@ -14,7 +14,7 @@ DEMO_MODEL += "block_order": "mix_rotate", "rotation": "alternating",
 DEMO_MODEL += "max_position_embeddings": 16384, "ngram_size": 4, "kmer_size": 4, "kmer_phases": 3,
 DEMO_MODEL += "kmer_hidden_size": 256, "pooled_norm": "running"
 
-.PHONY: help demo test quick lint types format docs lowest wheel benchmarks install clean
+.PHONY: help demo test exhaustive quick lint types format docs lowest wheel space benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -54,12 +54,15 @@ format: install  ## format and mend style
 types: install  ## check the types of the package
 	$(BIN)/mypy
 
-test: lint types  ## lint, check types and run all tests
+test: lint types  ## lint, check types and test, in at most 8 minutes on two quiet cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not exhaustive"
+
+exhaustive: install  ## all tests, also for every family, head and setting that `make test` leaves out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
-		-m "not slow and not processes and not timing"
+		-m "not slow and not processes and not timing and not exhaustive"
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -79,9 +82,19 @@ wheel: install  ## build the wheel, install it elsewhere and use it
 	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
 	cd $(VENV)-wheel && bin/hf-mixers --help && bin/python $(CURDIR)/.github/scripts/use_wheel.py
 
+# gradio does not accept some of the tested versions: it gets an environment on top of the other
+$(VENV)-space/installed: $(VENV)/installed examples/space/constraints.txt
+	$(PYTHON) -m venv $(VENV)-space
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib')); print('$(CURDIR)')" > \
+		$$($(VENV)-space/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/base.pth
+	$(VENV)-space/bin/pip install --quiet -c examples/space/constraints.txt "gradio[mcp]"
+	touch $@
+
+space: $(VENV)-space/installed  ## an environment with gradio, for examples/space and its test
+
 benchmarks: install  ## measure everything (hours, on a quiet machine), then make tables and plots
 	$(BIN)/python -m benchmarks.speed all
 	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel $(VENV)-space dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

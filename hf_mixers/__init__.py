@@ -1,6 +1,7 @@
 """Long-sequence mixers for Hugging Face Transformers, exact on any mix of lengths.
 
-Importing this package registers its models and tokenizers with the Auto classes of transformers.
+Importing this package registers its models and tokenizers with the Auto classes of transformers,
+and its pipelines.
 """
 
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ from .models.tokenization_byte import ByteTokenizer
 from .models.tokenization_char import CharTokenizer
 from .models.tokenization_dna import DnaTokenizer
 from .models.tokenization_genome import GenomeTokenizer
+from .pipelines import register_pipelines
 from .publish import push_with_code, save_with_code
 
 if TYPE_CHECKING:
@@ -115,6 +117,8 @@ register_family(
         },
     )
 )
+
+register_pipelines()
 
 __all__ = [
     "FAMILIES",

@@ -42,6 +42,13 @@ _ACCOUNTS = ("metrics.json", "trainer_state.json")
 # settings, which stay what they are but for the place that a model was loaded from
 _WITH_ORIGIN = ("config.json", "adapter_config.json", "tokenizer_config.json")
 _ORIGIN = "name_or_path"
+# what an Inference Endpoint imports from a repository
+_HANDLER = '''"""Answers requests of an Inference Endpoint."""
+
+from hf_mixers.inference.endpoint import EndpointHandler
+
+__all__ = ["EndpointHandler"]
+'''
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,7 @@ def publish_folder(
     repo_id: str,
     *,
     with_code: bool = False,
+    endpoint: bool = False,
     private: bool | None = None,
     licence: str | None = None,
     revision: str | None = None,
@@ -121,15 +129,31 @@ def publish_folder(
 
     Args:
         with_code: Add the source files that the model needs.
+        endpoint: Add what an Inference Endpoint runs, see `write_endpoint`.
         licence: What the card says about the licence from now on.
     """
     with tempfile.TemporaryDirectory() as place:
         stage_files(folder, place)
         if with_code:
             _add_code(Path(place))
+        if endpoint:
+            write_endpoint(place)
         if licence is not None:
             _set_licence(Path(place) / "README.md", licence)
         return _push(place, repo_id, private, revision, commit_message, token).commit_url
+
+
+def write_endpoint(folder: str | Path) -> list[Path]:
+    """Write `handler.py` and `requirements.txt` of Inference Endpoints next to a model."""
+    from . import __version__
+
+    folder = Path(folder)
+    if not (folder / "tokenizer_config.json").is_file():
+        raise ValueError(f"{folder} has no tokenizer, which an endpoint for sequences needs.")
+    content = {"handler.py": _HANDLER, "requirements.txt": f"hf-mixers>={__version__}\n"}
+    for name, text in content.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in content]
 
 
 def find_licence(folder: str | Path) -> str | None:

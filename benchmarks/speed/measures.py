@@ -302,6 +302,83 @@ def _tokenizers(rows: list[Row]) -> list[Measure]:
     return made
 
 
+def _inference(rows: list[Row]) -> list[Measure]:
+    alone = {"network": "model alone"}
+    made = []
+    for name in ("predict", "embed"):
+        ours = {"network": name}
+        for other, title, must in (
+            (alone, "the model's own forward passes", "≥ 0.9"),
+            ({"network": "pipeline, padded"}, "the pipeline of transformers, padded", "≥ 5"),
+        ):
+            case = (rows, "median_s", other, ours)
+            title = f"`{name}` on a file of genes: speed relative to {title}"
+            made.append(_measure(title, must, "", lambda case=case: f"{_ratio(*case):.2f}x"))
+
+    def per_hour(name: str) -> str:
+        row = _find(rows, network=name)
+        return f"{3600 * row['sequences'] / row['median_s']:,.0f}"
+
+    made += [
+        _measure(f"`{name}`: genes an hour", "", "", lambda name=name: per_hour(name))
+        for name in ("predict", "embed", "pipeline, padded")
+    ]
+    for name, column, text, must in (
+        ("one long run", "growth", "memory in the last tenth relative to the first", "≤ 1.1"),
+        ("killed and resumed", "different", "rows that differ", "0"),
+        ("three shards", "different", "rows that differ", "0"),
+    ):
+        counted = next((row["sequences"] for row in rows if row["network"] == name), 0)
+        title = f"`predict`, {counted:,} sequences, {name}: {text}"
+        case = (name, column)
+        made.append(
+            _measure(
+                title, must, "", lambda case=case: f"{_find(rows, network=case[0])[case[1]]:g}"
+            )
+        )
+    return made
+
+
+def _records(rows: list[Row]) -> list[Measure]:
+    def find() -> Row:
+        return _find(rows, network="load and split")
+
+    name = f"{rows[0]['records']:,} records of {rows[0]['letters']} bases, loaded, compared, split"
+    return [
+        _measure(f"{name}: seconds", "≤ 60", "", lambda: f"{find()['median_s']:.0f}"),
+        _measure(f"{name}: GiB", "≤ 2", "", lambda: f"{find()['peak_mib'] / 1024:.2f}"),
+    ]
+
+
+def _devices(rows: list[Row]) -> list[Measure]:
+    goals = {"chordmixer": ("block", "≤ 30"), "paramixer": ("factor", "≤ 40")}
+    made = []
+    for network in dict.fromkeys(row["network"] for row in rows):
+        part, goal = goals.get(network, ("block", ""))
+        case = (rows, network)
+
+        def count(column: str, case=case) -> str:
+            return f"{_find(case[0], network=case[1])[column]:g}"
+
+        name = f"{network}, training step on an accelerator"
+        made += [
+            _measure(
+                f"{name}: operations per {part}",
+                goal,
+                "",
+                lambda count=count: count("operations_per_part"),
+            ),
+            _measure(f"{name}: waits of the host", "≤ 1", "", lambda count=count: count("waits")),
+            _measure(
+                f"{name}: waits without checks, boundaries on the host",
+                "0",
+                "",
+                lambda count=count: count("waits_without_checks"),
+            ),
+        ]
+    return made
+
+
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
@@ -322,4 +399,7 @@ _MAKERS = (
     ("links", _links),
     ("heads", _heads),
     ("tokenizers", _tokenizers),
+    ("inference", _inference),
+    ("records", _records),
+    ("devices", _devices),
 )

@@ -283,6 +283,20 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         seeds=SEEDS,
     )
 
+# two of these again, with the norm before the head and the start near a uniform guess of new ones;
+# the results above are of models that started as published
+SCALED = {"final_norm": "layer", "weight_init": "scaled"}
+for earlier, settings in (
+    ("california_mrs", {}),
+    ("mnist_mrs", DIGITS | {"head_scales": [1, 2, 2, 4]}),
+):
+    words = list(EXPERIMENTS[earlier].arguments)
+    words[words.index("--settings") + 1] = json.dumps(settings | SCALED)
+    words[words.index("--baseline") + 1] = "false"
+    EXPERIMENTS[f"{earlier}_start"] = Experiment(
+        EXPERIMENTS[earlier].script, tuple(words), seeds=SEEDS[:3]
+    )
+
 # the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
 # vector learns their taxonomy alone, then all learns masked bases and taxonomy together
 MICROBES = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384, "ngram_size": 4}
@@ -332,6 +346,21 @@ for task, source in SPECIES_TASKS.items():
         ),
         # a regression on fixed vectors: nothing is drawn but the labelled genes
         seeds=(0, 1, 2) if task == "genus45_few" else (),
+    )
+
+# variants that disrupt planted motifs, from the weights of the masked language model and from
+# scratch; the genomes are those of pre-training, which has seen neither motifs nor labels
+for name, start in (
+    ("variants_scratch", ("--settings", json.dumps(BOTH_WAYS))),
+    ("variants_pretrained", ("--checkpoint", "{runs}/mlm_genomes")),
+):
+    EXPERIMENTS[name] = Experiment(
+        "finetune_variants",
+        (
+            *(*start, "--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "256"),
+            *("--num_variants", "10000", "--num_train_epochs", "10", "--learning_rate", "2e-3"),
+            *("--warmup_steps", "0.1", "--weight_decay", "0.01", "--train_token_budget", "8192"),
+        ),
     )
 
 

@@ -89,13 +89,8 @@ class KmerLogisticRegression:
         return spread_classes(self._model, self._features(sequences), self.num_labels_)
 
     def _features(self, sequences: Sequence[str]) -> "csr_array":
-        counts = count_kmers(sequences, self.k, self.both_strands, self.phases)
-        totals = counts.sum(axis=1)
         # a sequence shorter than k has no word: a row of zeros, hence the prior of the classes
-        counts.data = np.sqrt(
-            counts.data / np.repeat(np.maximum(totals, 1), np.diff(counts.indptr))
-        )
-        return counts
+        return kmer_frequencies(sequences, self.k, self.both_strands, self.phases)
 
     def _regress(self, features: "csr_array", classes: np.ndarray, strength: float):
         from sklearn.linear_model import LogisticRegression
@@ -135,6 +130,16 @@ def count_kmers(
         shape = (len(chunk), width)
         parts.append(csr_array((counts.astype(np.float32), (rows, columns)), shape=shape))
     return vstack(parts, format="csr")
+
+
+def kmer_frequencies(
+    sequences: Sequence[str], k: int, both_strands: bool = True, phases: int = 1
+) -> "csr_array":
+    """Square roots of the shares of words of `k` bases in `(N, words)`, as in `count_kmers`."""
+    counts = count_kmers(sequences, k, both_strands, phases)
+    totals = counts.sum(axis=1)
+    counts.data = np.sqrt(counts.data / np.repeat(np.maximum(totals, 1), np.diff(counts.indptr)))
+    return counts
 
 
 def _words(bases: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

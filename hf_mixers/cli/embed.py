@@ -28,7 +28,12 @@ def command(
     overwrite: common.Overwrite = False,
 ) -> None:
     """Write one vector per sequence, or per token with --pooling none (parquet only)."""
-    from ..inference.embed import EMBEDDING_COLUMNS, check_pooling, embedding_rows
+    from ..inference.embed import (
+        EMBEDDING_COLUMNS,
+        TOKEN_LOOK_AHEAD,
+        check_pooling,
+        embedding_rows,
+    )
     from ..inference.loading import load_encoder, make_engine
     from ..inference.outputs import choose_format
     from ..inference.run import run_to_file
@@ -44,6 +49,7 @@ def command(
         token_budget=token_budget,
         both_strands=rc_average,
         strict=strict,
+        **({"look_ahead": TOKEN_LOOK_AHEAD} if pooling == "none" else {}),
     )
     summary = run_to_file(
         engine,

@@ -38,6 +38,6 @@ def report(summary: Any, target: Path) -> None:
     """Say what a run did."""
     notes = ", ".join(f"{count} {note}" for note, count in summary.notes.items())
     typer.echo(
-        f"{summary.records + summary.records_of_earlier_runs:,} records are in {target}"
+        f"{summary.records:,} records are in {target}"
         f" ({summary.tokens_per_second:,.0f} tokens/s){f'; {notes}' if notes else ''}"
     )

@@ -13,6 +13,8 @@ COMMANDS = (
     "pretrain",
     "predict",
     "embed",
+    "score-variants",
+    "calibrate",
     "info",
     "convert",
     "publish",

@@ -1,8 +1,10 @@
 """`hf-mixers predict`"""
 
+import json
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,33 +28,52 @@ def command(
     compile: common.Compile = False,
     strict: common.Strict = False,
     overwrite: common.Overwrite = False,
+    attribute: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD", help="gradient_x_input, integrated_gradients or mutagenesis."
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Class of --attribute.")] = None,
 ) -> None:
-    """Classify the sequences of files: id, length, label, probability, note."""
+    """Classify the sequences of files: id, length, label, probability, note.
+
+    Models of tables, series or images read such files, prepared as in training.
+    """
     from ..inference.engine import prefetch
-    from ..inference.loading import load_classifier, make_engine
+    from ..inference.loading import count_processes, load_classifier, make_engine
     from ..inference.outputs import choose_format, format_row
     from ..inference.predict import PredictionTable
-    from ..inference.records import read_records
-    from ..inference.run import run_to_file
+    from ..inference.prepared import load_preparation, make_row_engine
+    from ..inference.run import count_items, run_to_file
+    from ..inference.tracks import write_attributions
 
     place = common.parse_shard(shard)
-    if str(output) != "-":
+    if str(output) == "-":
+        if count_processes() > 1:
+            raise ValueError("Several processes write to a file: --output FILE.")
+    else:
         choose_format(output, (".tsv", ".parquet"))
-    engine = make_engine(
-        model,
-        None,
-        load_classifier,
-        {"device": device, "dtype": dtype, "compile": compile},
-        token_budget=token_budget,
-        both_strands=rc_average,
-        strict=strict,
-    )
+    placing = {"device": device, "dtype": dtype, "compile": compile}
+    settings = {"token_budget": token_budget, "both_strands": rc_average, "strict": strict}
+    engine: Any
+    if (preparation := load_preparation(model)) is not None:
+        engine = make_row_engine(model, preparation, placing, **settings)
+    else:
+        engine = make_engine(model, None, load_classifier, placing, **settings)
+    if attribute is not None:
+        _check_attribution(engine, attribute, target, output, compile)
+    elif target is not None:
+        raise ValueError("--target requires --attribute.")
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
     if str(output) == "-":
+        records = engine.read(files, shard=place, sequence_column=sequence_column)
         sys.stdout.write(format_row(table.columns))
-        records = read_records(files, shard=place, sequence_column=sequence_column)
+        counts: Counter[str] = Counter()
         for part in prefetch(engine.read_parts(records)):
             sys.stdout.writelines(format_row(row.values()) for row in table.rows(engine, part))
+            counts += count_items(part)
+        typer.echo(json.dumps(counts), err=True)
         return
     summary = run_to_file(
         engine,
@@ -66,3 +87,22 @@ def command(
         sequence_column=sequence_column,
     )
     common.report(summary, output)
+    if attribute is not None:
+        records = engine.read(files, shard=place, sequence_column=sequence_column)
+        written = write_attributions(engine, records, output, attribute, target)
+        typer.echo(f"Attributions are in {written[0]} and, of the first records, in {written[1]}")
+
+
+def _check_attribution(
+    engine: Any, method: str, target: str | None, output: Path, is_compiled: bool
+) -> None:
+    from ..inference.attribution import check_method
+    from ..inference.engine import Engine
+
+    if str(output) == "-":
+        raise ValueError("--attribute writes files next to that of --output FILE.")
+    if not isinstance(engine, Engine):
+        raise ValueError("--attribute is for models that read DNA.")
+    if is_compiled:
+        raise ValueError("--attribute and --compile exclude each other.")
+    check_method(engine, method, target, 1)

@@ -12,6 +12,9 @@ def command(
     with_code: Annotated[
         bool, typer.Option("--with-code", help="Add the source, for readers without hf_mixers.")
     ] = False,
+    endpoint: Annotated[
+        bool, typer.Option("--endpoint", help="Add handler.py for Inference Endpoints.")
+    ] = False,
     private: Annotated[
         bool, typer.Option("--private", help="Create a private repository.")
     ] = False,
@@ -33,6 +36,8 @@ def command(
         typer.echo(f"  {path.name}  {path.stat().st_size:,} bytes")
     if files.left_out:
         typer.echo(f"Left out: {', '.join(path.name for path in files.left_out)}")
+    if endpoint:
+        typer.echo("Added for Inference Endpoints: handler.py, requirements.txt")
     if dry_run:
         return
     if not yes:
@@ -43,6 +48,7 @@ def command(
         folder,
         repository,
         with_code=with_code,
+        endpoint=endpoint,
         private=private or None,
         licence=licence,
         revision=revision,

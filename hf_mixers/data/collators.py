@@ -142,13 +142,16 @@ class MaskedLMCollator:
         maskable_ids: Sequence[int] | None = None,
         seed: int = 0,
     ):
-        is_number = isinstance(mask_probability, (int, float))
-        low, high = (mask_probability,) * 2 if is_number else mask_probability
+        if isinstance(mask_probability, (int, float)):
+            low = high = mask_probability
+        else:
+            low, high = mask_probability
         if not 0 < low <= high <= 1:
             raise ValueError(f"mask_probability must lie in (0, 1], got {mask_probability}.")
         if tokenizer.mask_token_id is None:
             raise ValueError(f"{type(tokenizer).__name__} has no mask token to hide tokens with.")
-        self.collator, self.mask_probability, self.seed = collator, (low, high), seed
+        self.collator, self.seed = collator, seed
+        self.mask_probability: tuple[float, float] = (low, high)
         self.mask_token_id = tokenizer.mask_token_id
         if maskable_ids is None:
             maskable_ids = default_maskable_ids(tokenizer)

@@ -86,6 +86,8 @@ def embed_part(engine: Engine, part: Part, layer: int, pooling: Pooling) -> list
     ]
 
 
+# a vector per token takes much room: fewer batches make a part
+TOKEN_LOOK_AHEAD = 2
 EMBEDDING_COLUMNS = ("id", "length", "vector", "note")
 
 
@@ -97,7 +99,7 @@ def embedding_rows(
         {
             "id": one.id,
             "length": one.length,
-            "vector": None if one.vector is None else one.vector.tolist(),
+            "vector": one.vector,
             "note": one.note,
         }
         for one in embed_part(engine, part, layer, pooling)

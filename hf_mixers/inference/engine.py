@@ -1,5 +1,6 @@
 """A model over a stream of records: packed in batches by tokens, results in the order of input."""
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +13,18 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..auto import FAMILIES
+from ..data.records import find_files
 from ..models.dna import reverse_complement
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
-from .records import Record
+from ..models.tokenization_table import TableTokenizer
+from .records import Record, read_records
 
 # batches of tokens that are read ahead, so that sequences of like length go together
 LOOK_AHEAD = 16
 KNOWN_BASES = frozenset("ACGTUacgtu")
+# what of a file's bytes are letters of sequences, about
+_SHARE_OF_LETTERS = {"fasta": 0.95, "fastq": 0.48}
 
 
 class Item(NamedTuple):
@@ -28,6 +33,16 @@ class Item(NamedTuple):
     record: Record
     ids: np.ndarray | None
     note: str
+
+    @property
+    def length(self) -> int:
+        """Letters of the record."""
+        return len(self.record.sequence)
+
+    @property
+    def tokens(self) -> int:
+        """What the model reads of it."""
+        return 0 if self.ids is None else len(self.ids)
 
 
 class Part(NamedTuple):
@@ -45,6 +60,7 @@ class Engine:
         token_budget: Most tokens in a batch; one longer sequence is a batch of its own.
         both_strands: Give every sequence as its reverse complement, too; outputs are averaged.
         strict: A record that cannot be read is an error instead of a note.
+        look_ahead: Batches of tokens in a part; `LOOK_AHEAD` by default.
     """
 
     model: PreTrainedModel
@@ -53,6 +69,7 @@ class Engine:
     both_strands: bool = False
     strict: bool = False
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    look_ahead: int = field(default_factory=lambda: LOOK_AHEAD)
 
     def __post_init__(self):
         if self.token_budget < 1:
@@ -73,6 +90,21 @@ class Engine:
 
     # reading
 
+    def find_files(self, sources: Sequence[str]) -> list[str]:
+        """The files that sources stand for."""
+        return find_files(list(sources))[0]
+
+    def read(self, sources: Sequence[str], **options: Any) -> Iterator[Record]:
+        """Records of files, see `read_records`."""
+        return read_records(list(sources), **options)
+
+    def estimate_tokens(self, sources: Sequence[str]) -> int | None:
+        """About how many tokens there are, where the size of the files tells."""
+        files, kind = find_files(list(sources))
+        if kind not in _SHARE_OF_LETTERS or any(file.endswith((".gz", ".bgz")) for file in files):
+            return None
+        return int(sum(map(os.path.getsize, files)) * _SHARE_OF_LETTERS[kind])
+
     def read_parts(
         self, records: Iterable[Record], wanted: Callable[[int], bool] = lambda number: True
     ) -> Iterator[Part]:
@@ -86,7 +118,7 @@ class Engine:
         """
         for number, group in enumerate(self._group(records)):
             if wanted(number):
-                yield Part(number, self._encode(group))
+                yield Part(number, self.encode(group))
 
     def _group(self, records: Iterable[Record]) -> Iterator[list[Record]]:
         group: list[Record] = []
@@ -94,13 +126,14 @@ class Engine:
         for record in records:
             group.append(record)
             tokens += len(record.sequence) + 2
-            if tokens >= LOOK_AHEAD * self.token_budget:
+            if tokens >= self.look_ahead * self.token_budget:
                 yield group
                 group, tokens = [], 0
         if group:
             yield group
 
-    def _encode(self, records: Sequence[Record]) -> list[Item]:
+    def encode(self, records: Sequence[Record]) -> list[Item]:
+        """Records as the model reads them, each with what is to be said of it."""
         notes = [self._find_note(record) for record in records]
         readable = [r.sequence for r, note in zip(records, notes, strict=True) if not note[0]]
         ids = iter(self._tokenize(readable) if readable else ())
@@ -110,7 +143,9 @@ class Engine:
         ]
 
     def _tokenize(self, texts: list[str]) -> list[np.ndarray]:
-        found = self.tokenizer(texts, return_attention_mask=False)["input_ids"]
+        # arrays as they are made by our tokenizers; others give lists, as lengths differ
+        kind = "np" if isinstance(self.tokenizer, TableTokenizer) else None
+        found = self.tokenizer(texts, return_attention_mask=False, return_tensors=kind)["input_ids"]
         return [np.asarray(ids, dtype=np.int64) for ids in found]
 
     def _find_note(self, record: Record) -> tuple[bool, str]:
@@ -135,6 +170,10 @@ class Engine:
         return bool(problem), problem or note
 
     # computing
+
+    def restore(self, outputs: np.ndarray) -> np.ndarray:
+        """Outputs of a regression in the units of its target."""
+        return outputs
 
     def compute(
         self, part: Part, forward: Callable[[dict[str, Tensor], list[int]], list[Any]]
@@ -183,7 +222,8 @@ class Engine:
             boundaries = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
             flat = torch.from_numpy(np.concatenate(ids))[None].to(self.device)
             return {"input_ids": flat, "cu_seq_lens_q": boundaries.to(self.device, torch.int32)}
-        batch = self.tokenizer.pad({"input_ids": [list(one) for one in ids]}, return_tensors="pt")
+        rows = {"input_ids": [one.tolist() for one in ids]}
+        batch = self.tokenizer.pad(rows, return_tensors="pt")
         return {name: value.to(self.device) for name, value in batch.items()}
 
 

@@ -1,10 +1,13 @@
 """Models for use: with the head that is asked for, on a device, maybe compiled."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -81,19 +84,40 @@ def load_model(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the report of keys that another head does not have; ours are checked here."""
-    before = logging.get_verbosity()
+    """Without a bar, and without the report of keys of other heads; ours are checked here."""
+    before, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(before)
+        if has_bar:
+            logging.enable_progress_bar()
+
+
+def count_processes() -> int:
+    """How many processes a launcher such as torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def join_processes(device: torch.device) -> PartialState:
+    """The processes that a launcher started, this one among them."""
+    if count_processes() == 1:
+        return PartialState()
+    # a process may wait long for the last part of another
+    return PartialState(cpu=device.type == "cpu", timeout=timedelta(days=7))
 
 
 def choose_device(device: str | torch.device | None) -> torch.device:
-    """The device that was asked for, or an accelerator if there is one."""
+    """The device that was asked for, or an accelerator if there is one.
+
+    Of several processes, each has the accelerator of its number.
+    """
     if device is not None:
         return torch.device(device)
+    if count_processes() > 1 and torch.accelerator.is_available():
+        return join_processes(torch.device(torch.accelerator.current_accelerator().type)).device
     if torch.accelerator.is_available():
         return torch.accelerator.current_accelerator() or torch.device("cpu")
     return torch.device("cpu")

@@ -7,13 +7,16 @@ nothing is written twice.
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from accelerate import PartialState
 
 from ..reporting.files import write_json
 
@@ -48,7 +51,9 @@ class ParquetFormat:
     """Parquet, one row group a part."""
 
     def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+        names = rows[0] if rows else ()
+        columns = {name: _make_column([row[name] for row in rows]) for name in names}
+        pq.write_table(pa.table(columns), path)
 
     def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
         # a column without a value in one part has a type in another
@@ -57,6 +62,25 @@ class ParquetFormat:
         with pq.ParquetWriter(target, schema) as writer:
             for part in parts:
                 writer.write_table(pq.read_table(part).cast(schema))
+
+
+def _make_column(values: list[Any]) -> pa.Array:
+    """A column; arrays of numbers become lists without a Python object per number."""
+    first = next((value for value in values if value is not None), None)
+    if not isinstance(first, np.ndarray):
+        return pa.array(values)
+    sizes = [0 if value is None else value.size for value in values]
+    mask = pa.array([value is None for value in values])
+    offsets = pa.array(np.cumsum([0, *sizes]), pa.int64())
+    flat = pa.array(np.concatenate([value.reshape(-1) for value in values if value is not None]))
+    if first.ndim == 1:
+        return pa.LargeListArray.from_arrays(offsets, flat, mask=mask)
+    # the vectors of a sequence's tokens, all of one width
+    inner = pa.LargeListArray.from_arrays(
+        pa.array(np.arange(0, len(flat) + 1, first.shape[1]), pa.int64()), flat
+    )
+    outer = pa.array(np.cumsum([0, *sizes]) // first.shape[1], pa.int64())
+    return pa.LargeListArray.from_arrays(outer, inner, mask=mask)
 
 
 class ArrayFormat:
@@ -134,6 +158,7 @@ class PartedOutput:
         target: The file to write in the end.
         run: What the results depend on; parts of a run with other settings are refused.
         columns: Names of the columns.
+        format: How parts are written; by default the ending of the file tells.
     """
 
     def __init__(
@@ -141,38 +166,86 @@ class PartedOutput:
         target: str | Path,
         run: Mapping[str, Any],
         columns: Sequence[str],
-        overwrite: bool = False,
+        format: Format | None = None,
     ):
         self.target = Path(target)
         self.folder = self.target.with_name(f"{self.target.name}.parts")
-        self.format = choose_format(self.target)
-        if overwrite:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        elif self.target.exists():
+        self.format = format or choose_format(self.target)
+        self.content = json.loads(json.dumps({**run, "columns": list(columns)}, default=str))
+
+    def prepare(self, *, overwrite: bool = False, resume: bool = True) -> None:
+        """Make the folder of parts; of several processes, one does.
+
+        Args:
+            overwrite: Write a file that exists again, and leave out parts of an earlier run.
+            resume: Whether parts of an earlier run are used.
+        """
+        if self.target.exists() and not overwrite:
             raise ValueError(f"{self.target} is there already: --overwrite writes it again.")
+        if overwrite or not resume:
+            shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
-        content = json.loads(json.dumps({**run, "columns": list(columns)}, default=str))
         path = self.folder / RUN_FILE
         if path.exists():
-            if json.loads(path.read_text(encoding="utf-8")) != content:
+            if json.loads(path.read_text(encoding="utf-8")) != self.content:
                 raise ValueError(
                     f"{self.folder} holds parts of a run with other settings or input: --overwrite"
                     " leaves them out."
                 )
         else:
-            write_json(path, content)
+            write_json(path, self.content)
+
+    def share(self, state: PartialState, **options: Any) -> dict[int, int]:
+        """Prepare the folder once for all processes; return what `done` does, the same in all.
+
+        Args:
+            options: Those of `prepare`.
+        """
+        if state.is_main_process:
+            self.prepare(**options)
+        state.wait_for_everyone()
+        if not (self.folder / RUN_FILE).exists():
+            raise ValueError(f"{self.folder} must be in a place that all processes share.")
+        done = self.done()
+        # before any process adds to it
+        state.wait_for_everyone()
+        return done
+
+    @contextmanager
+    def keep_parts(self) -> Iterator[None]:
+        """An error leaves parts for the next run, and nothing at all where there are none."""
+        try:
+            yield
+        except ValueError:
+            if not self.done():
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def done(self) -> dict[int, int]:
         """Records of every part that is complete, by the number of the part."""
         names = (path.stem.split("-") for path in self.folder.glob("part-*-*.done"))
         return {int(number): int(count) for _, number, count in names}
 
-    def write(self, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write a part, which appears when it is complete."""
+    def write(
+        self,
+        number: int,
+        rows: Sequence[Mapping[str, Any]],
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Write a part, which appears when it is complete, and what is counted of it."""
+        write_json(self.folder / f"part-{number:06d}.counts.json", counts or {})
         path = self.folder / f"part-{number:06d}-{len(rows)}.done"
         partial = path.with_suffix(".writing")
         self.format.write_part(partial, rows)
         os.replace(partial, path)
+
+    def count(self, numbers: Iterable[int] | None = None) -> Counter[str]:
+        """What was counted of some parts, or of all."""
+        total: Counter[str] = Counter()
+        for number in sorted(self.done()) if numbers is None else numbers:
+            path = self.folder / f"part-{number:06d}.counts.json"
+            total.update(json.loads(path.read_text(encoding="utf-8")))
+        return total
 
     def join(self) -> Path:
         """Join all parts to the file, which appears when it is complete."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from .engine import Engine, Part, prefetch
+from .engine import Engine, Item, Part, prefetch
 from .loading import load_classifier, make_engine
 from .records import Source, read_records
 
@@ -80,31 +80,33 @@ def predict_part(engine: Engine, part: Part) -> list[Prediction]:
             logits = logits.softmax(-1)
         elif config.problem_type == "multi_label_classification":
             logits = logits.sigmoid()
-        return list(logits.cpu().numpy())
+        found = logits.cpu().numpy()
+        return list(engine.restore(found) if config.problem_type == "regression" else found)
 
     results = engine.compute(part, forward)
     id2label: Any = config.id2label
     names = [str(id2label[number]) for number in range(config.num_labels)]
     return [
-        _make_prediction(item.record, item.note, scores, names, is_classes, config.problem_type)
+        _make_prediction(item, scores, names, is_classes, config.problem_type)
         for item, scores in zip(part.items, results, strict=True)
     ]
 
 
-def _make_prediction(record, note, scores, names, is_classes, problem_type) -> Prediction:
+def _make_prediction(item: Item, scores, names, is_classes, problem_type) -> Prediction:
+    name, length, note = item.record.id, item.length, item.note
     if scores is None:
-        return Prediction(record.id, len(record.sequence), None, None, None, note)
+        return Prediction(name, length, None, None, None, note)
     values = dict(zip(names, map(float, scores), strict=True))
     if problem_type == "regression":
         label: str | float = values[names[0]] if len(names) == 1 else ""
-        return Prediction(record.id, len(record.sequence), label, None, values, note)
+        return Prediction(name, length, label, None, values, note)
     if is_classes:
         best = int(np.argmax(scores))
         label, probability = names[best], float(scores[best])
     else:
-        label = ",".join(name for name, score in values.items() if score >= 0.5)
+        label = ",".join(one for one, score in values.items() if score >= 0.5)
         probability = None
-    return Prediction(record.id, len(record.sequence), label, probability, values, note)
+    return Prediction(name, length, label, probability, values, note)
 
 
 class PredictionTable:

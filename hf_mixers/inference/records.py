@@ -1,7 +1,11 @@
 """Sequences one by one, from files of any size, standard input, or Python objects."""
 
+import gzip
+import io
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from os import PathLike, fspath
 from typing import Any, BinaryIO, NamedTuple
@@ -12,6 +16,8 @@ from ..data.layout import Layout
 from ..data.records import find_files, open_plain_or_gzip, open_streams, read_rows
 
 STDIN = "-"
+GZIP_START = b"\x1f\x8b"
+_DAMAGES = (OSError, EOFError, zlib.error)
 
 
 class Record(NamedTuple):
@@ -37,8 +43,8 @@ def read_records(
 
     Args:
         source: Files, folders or glob patterns of FASTA, FASTQ, GenBank, CSV or parquet, plain or
-            gzip; `-` for FASTA or FASTQ on standard input; or an iterable of texts, of pairs of id
-            and text, or of mappings with `sequence` and maybe `id`.
+            gzip; `-` for FASTA or FASTQ on standard input, plain or gzip; or an iterable of texts,
+            of pairs of id and text, or of mappings with `sequence` and maybe `id`.
         sequence_column: Column of a table with the sequence.
         id_column: Column of a table with the id; `id` if there is one.
         shard: `(i, n)` gives every n-th record, from the i-th on.
@@ -99,7 +105,8 @@ def _read_files(
     sources: Sequence[str | PathLike], sequence_column: str, id_column: str | None
 ) -> Iterator[tuple[str, str]]:
     if [fspath(source) for source in sources] == [STDIN]:
-        yield from _parse(sys.stdin.buffer, "standard input", None)
+        with _open_standard_input() as handle:
+            yield from _parse(handle, "standard input", None)
         return
     files, kind = find_files(sources)
     if kind in ("fasta", "fastq"):
@@ -123,10 +130,55 @@ def _read_files(
             yield arranged["id"], arranged["sequence"]
 
 
+@contextmanager
+def _open_standard_input() -> Iterator[BinaryIO]:
+    """Standard input, unpacked if it is gzip; it stays open."""
+    raw = sys.stdin.buffer
+    start = raw.read(len(GZIP_START))
+    whole = io.BufferedReader(_Joined(start, raw))
+    if start != GZIP_START:
+        yield whole
+        return
+    with gzip.open(whole) as unpacked:
+        yield unpacked  # type: ignore[misc]
+
+
+class _Joined(io.RawIOBase):
+    """Bytes that were read before the rest of a stream, and the rest."""
+
+    def __init__(self, start: bytes, rest: BinaryIO):
+        self.start, self.rest = start, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.start[: len(buffer)] or self.rest.read1(len(buffer))  # type: ignore[attr-defined]
+        self.start = self.start[len(found) :]
+        buffer[: len(found)] = found
+        return len(found)
+
+
+def parse_text(text: str) -> list[tuple[str, str]]:
+    """Ids and letters of a text that is FASTA, FASTQ, or one sequence a line.
+
+    >>> parse_text(">a\\nAC\\nGT\\n>b\\nGG"), parse_text("ACGT")
+    ([('a', 'ACGT'), ('b', 'GG')], [('sequence_1', 'ACGT')])
+    """
+    text = text.strip()
+    if text.startswith((">", "@", ";")):
+        return list(_parse(io.BytesIO(text.encode()), "The text", None))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return [(f"sequence_{number}", line) for number, line in enumerate(lines, 1)]
+
+
 def _parse(handle: BinaryIO, name: str, kind: str | None) -> Iterator[tuple[str, str]]:
     """Id and letters of FASTA or FASTQ; the first byte tells which, if nothing else does."""
     lines = iter(handle)
-    first = next(lines, b"")
+    try:
+        first = next(lines, b"")
+    except _DAMAGES as error:
+        raise ValueError(f"{name} is cut short or damaged: {error}") from error
     if not first.strip(BYTE_ORDER_MARK).strip():
         raise ValueError(f"{name} is empty.")
     if kind is None:
@@ -135,5 +187,5 @@ def _parse(handle: BinaryIO, name: str, kind: str | None) -> Iterator[tuple[str,
     try:
         for record in parse(chain([first], lines), name):
             yield record.id, record.sequence
-    except (OSError, EOFError) as error:
+    except _DAMAGES as error:
         raise ValueError(f"{name} is cut short or damaged: {error}") from error

@@ -11,27 +11,33 @@ from typing import Any
 from accelerate import PartialState
 from tqdm.auto import tqdm
 
-from ..data.records import find_files
 from ..reporting.environment import run_environment
 from ..reporting.files import write_json
 from .engine import Engine, Part, prefetch
+from .loading import join_processes
 from .outputs import PartedOutput
-from .records import STDIN, read_records
+from .records import STDIN
 
-# what of a file's bytes are letters of sequences, about
-_SHARE_OF_LETTERS = {"fasta": 0.95, "fastq": 0.48}
+# counts that are not those of a note
+_COUNTED = ("records", "tokens")
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass
 class Summary:
-    """What a run did."""
+    """What a run did; counts are of all records of the output.
+
+    Args:
+        records_of_earlier_runs: How many of the records were there already.
+        notes: Records by what is said of them.
+    """
 
     records: int = 0
     tokens: int = 0
     seconds: float = 0.0
     tokens_per_second: float = 0.0
+    processes: int = 1
     records_of_earlier_runs: int = 0
     notes: dict[str, int] = field(default_factory=dict)
 
@@ -50,55 +56,91 @@ def run_to_file(
 ) -> Summary:
     """Write the rows of all records to a file; a run that was stopped goes on where it was.
 
-    Started by `accelerate launch` or `torchrun`, the processes share the parts.
+    Started by `accelerate launch` or `torchrun`, the processes share the parts. Standard input
+    cannot be compared with that of an earlier run, so it is always read from the start.
 
     Args:
         compute: Gives the rows of a part.
         columns: Names of the values of a row.
-        settings: What the rows depend on besides model and input.
+        settings: What the rows depend on besides input; `model` may be a folder.
         reading: Further options of `read_records`.
     """
-    state = PartialState()
-    run = {
-        **settings,
-        "token_budget": engine.token_budget,
-        "both_strands": engine.both_strands,
-        "shard": list(shard),
-        "sources": [_stamp(source) for source in sources],
-    }
-    with state.main_process_first():
-        output = PartedOutput(target, run, columns, overwrite and state.is_main_process)
-    done = output.done()
-    state.wait_for_everyone()
+    state = join_processes(engine.device)
+    is_stream = STDIN in sources
+    if is_stream and state.num_processes > 1:
+        raise ValueError("Standard input is read by one process, got several: give files.")
+    run = _describe(engine, sources, settings, shard)
+    output = PartedOutput(target, run, columns)
+    done = output.share(state, overwrite=overwrite, resume=not is_stream)
 
     def is_mine(number: int) -> bool:
         return number not in done and number % state.num_processes == state.process_index
 
-    summary, begin = Summary(records_of_earlier_runs=sum(done.values())), time.perf_counter()
-    records = read_records(list(sources), shard=shard, **reading)
-    notes: Counter[str] = Counter()
-    with _make_bar(sources, shard, state) as bar:
+    begin = time.perf_counter()
+    records = engine.read(sources, shard=shard, **reading)
+    with output.keep_parts(), _make_bar(engine, sources, shard, state) as bar:
         for part in prefetch(engine.read_parts(records, is_mine)):
-            output.write(part.number, compute(engine, part))
-            lengths = [len(item.ids) for item in part.items if item.ids is not None]
-            notes.update(_group_note(item.note) for item in part.items if item.note)
-            summary.records += len(part.items)
-            summary.tokens += sum(lengths)
-            bar.update(sum(lengths))
+            counts = count_items(part)
+            output.write(part.number, compute(engine, part), counts)
+            bar.update(counts["tokens"])
     state.wait_for_everyone()
-    summary.seconds = round(time.perf_counter() - begin, 3)
-    summary.tokens_per_second = round(summary.tokens / max(summary.seconds, 1e-9), 1)
-    summary.notes = dict(notes)
+    summary = _summarise(output, done, time.perf_counter() - begin, state.num_processes)
+    # no process reads counts after this, so that the folder can go
+    state.wait_for_everyone()
     if state.is_main_process:
-        output.join()
+        with output.keep_parts():
+            output.join()
         _write_summary(Path(target), summary, engine, settings, sources)
     state.wait_for_everyone()
     return summary
 
 
+def count_items(part: Part) -> Counter[str]:
+    """Records, tokens and notes of a part."""
+    counts = Counter(_group_note(item.note) for item in part.items if item.note)
+    counts["records"] = len(part.items)
+    counts["tokens"] = sum(item.tokens for item in part.items)
+    return counts
+
+
 def _group_note(note: str) -> str:
     """Notes that differ in a letter only are counted together."""
     return "other letters" if note.startswith("letter ") else note
+
+
+def _summarise(
+    output: PartedOutput, done: Mapping[int, int], seconds: float, processes: int
+) -> Summary:
+    """Counts of all processes and of the runs before."""
+    total, earlier = output.count(), output.count(done)
+    rate = (total["tokens"] - earlier["tokens"]) / max(seconds, 1e-9)
+    return Summary(
+        records=total["records"],
+        tokens=total["tokens"],
+        seconds=round(seconds, 3),
+        tokens_per_second=round(rate, 1),
+        processes=processes,
+        records_of_earlier_runs=earlier["records"],
+        notes={name: count for name, count in total.items() if name not in _COUNTED},
+    )
+
+
+def _describe(
+    engine: Engine, sources: Sequence[str], settings: Mapping[str, Any], shard: tuple[int, int]
+) -> dict[str, Any]:
+    """What the parts of a run depend on: they are used again only where all of it is equal."""
+    files = sources if STDIN in sources else engine.find_files(sources)
+    model = Path(str(settings.get("model", "")))
+    weights = sorted(str(path) for path in model.glob("*.safetensors")) if model.is_dir() else []
+    return {
+        **settings,
+        "weights": [stamp_source(path) for path in weights],
+        "token_budget": engine.token_budget,
+        "look_ahead": engine.look_ahead,
+        "both_strands": engine.both_strands,
+        "shard": list(shard),
+        "sources": [stamp_source(file) for file in files],
+    }
 
 
 def _write_summary(
@@ -114,7 +156,7 @@ def _write_summary(
     write_json(target.with_name(f"{target.name}.summary.json"), content)
 
 
-def _stamp(source: str) -> list[Any]:
+def stamp_source(source: str) -> list[Any]:
     """What tells a source from another of the same name."""
     if source == STDIN or not os.path.isfile(source):
         return [source]
@@ -122,20 +164,14 @@ def _stamp(source: str) -> list[Any]:
     return [source, state.st_size, state.st_mtime_ns]
 
 
-def _make_bar(sources: Sequence[str], shard: tuple[int, int], state: PartialState) -> tqdm:
+def _make_bar(
+    engine: Engine, sources: Sequence[str], shard: tuple[int, int], state: PartialState
+) -> tqdm:
+    """Progress of this process: tokens, tokens per second, time left."""
+    total = None if STDIN in sources else engine.estimate_tokens(sources)
     return tqdm(
-        total=_estimate_tokens(sources, shard[1]),
+        total=total and total // (shard[1] * state.num_processes),
         unit=" tokens",
         unit_scale=True,
         disable=None if state.is_main_process else True,
     )
-
-
-def _estimate_tokens(sources: Sequence[str], shards: int) -> int | None:
-    """About how many tokens there are, where the size of the files tells."""
-    if STDIN in sources:
-        return None
-    files, kind = find_files(list(sources))
-    if kind not in _SHARE_OF_LETTERS or any(file.endswith((".gz", ".bgz")) for file in files):
-        return None
-    return int(sum(map(os.path.getsize, files)) * _SHARE_OF_LETTERS[kind] / shards)

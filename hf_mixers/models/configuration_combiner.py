@@ -87,9 +87,8 @@ class CombinerConfig(MixerConfig):
     norm_eps: float = 1e-6
     final_norm: Literal["none", "layer"] = "none"
     attention_probs_dropout_prob: float | int = 0.0
-    position_embedding_type: Literal[  # type: ignore[assignment]  # one kind more
-        "none", "absolute", "sinusoidal"
-    ] = "sinusoidal"
+    # one kind more
+    position_embedding_type: Literal["none", "absolute", "sinusoidal"] = "sinusoidal"  # type: ignore[assignment]
     type_vocab_size: int = 0
 
     def __post_init__(self, **kwargs):

@@ -28,7 +28,7 @@ MAX_WORDS = 1 << 16
 
 # how the papers' models start and end; new models have a norm before the head and start near a
 # uniform guess
-PUBLISHED_FORM = {"final_norm": "none", "weight_init": "published"}
+PUBLISHED_FORM: dict[str, Any] = {"final_norm": "none", "weight_init": "published"}
 
 # words that transformers itself hands to a config besides its fields
 _WORDS_OF_TRANSFORMERS = {
@@ -106,6 +106,9 @@ class MixerConfig(PreTrainedConfig):
             where they are tied to the output; linear layers start Xavier-uniform.
         checkpoint_segment_size: Blocks whose activations are computed again together when gradient
             checkpointing is on; default: the square root of their number.
+        check_inputs: Look at the values of ids, masks and labels, and refuse what is out of range.
+            `False` saves an accelerator the wait: wrong values then end in undefined results, or
+            in an error of the device. What a model computes from right values is the same.
     """
 
     # a family's published settings by name of the task; `preset` makes configurations of them
@@ -136,6 +139,7 @@ class MixerConfig(PreTrainedConfig):
     num_tasks: int | None = None
     initializer_range: float | int | None = None
     checkpoint_segment_size: int | None = None
+    check_inputs: bool = True
     pad_token_id: int | None = 0
     bos_token_id: int | None = None
     eos_token_id: int | None = None

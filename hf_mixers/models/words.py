@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .configuration_mixer import MixerConfig
-from .packing import Pack
+from .packing import Pack, upload
 
 
 def find_letters(ids: Tensor, config: MixerConfig, other: int) -> Tensor:
@@ -17,7 +17,7 @@ def find_letters(ids: Tensor, config: MixerConfig, other: int) -> Tensor:
     table = [other] * config.vocab_size
     for number, token in enumerate(config.letter_token_ids):
         table[token] = number
-    return torch.tensor(table, device=ids.device)[ids]
+    return upload(table, ids.device)[ids]
 
 
 def words_around(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:

@@ -51,20 +51,23 @@ def adapt_arguments(
     model: CheckpointOptions,
     num_tokens: int,
     stored: Mapping[str, Any] | None = None,
+    *,
+    classes: bool = True,
 ) -> Arguments:
     """Arguments for fine-tuning a checkpoint on so many tokens; those of new models stay.
 
     Args:
         stored: The checkpoint's own config fields.
+        classes: Whether every example has one class, which alone can be smoothed and regressed on.
     """
     if model.checkpoint is None or model.frozen:
         return arguments
     defaults = {one.name: one.default for one in fields(type(arguments))}
     has_classes = (stored or {}).get("pooled_norm") == "running"
-    is_ready = has_classes and model.head_start and arguments.world_size == 1
+    is_ready = classes and has_classes and model.head_start and arguments.world_size == 1
     epochs = 0.0 if is_ready else choose_epochs(num_tokens)
     chosen = {**TRAINING, "num_train_epochs": epochs}
-    if model.class_weights:
+    if model.class_weights or not classes:
         # smoothed losses of transformers know no weights
         del chosen["label_smoothing_factor"]
     changes = {

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import yaml
 from transformers import TrainingArguments
@@ -150,31 +150,28 @@ class Configuration:
 
 def make_section(kind: type[Options], values: Mapping[str, Any]) -> Options:
     """A dataclass of values; what has the wrong type is named."""
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: _fit_type(known[name], value) for name, value in values.items()})
+    # not `Field.type`: transformers' argument parser puts `int` where `int | None` was
+    types = get_type_hints(kind)
+    return kind(**{name: _fit_type(name, types[name], value) for name, value in values.items()})
 
 
-def _fit_type(one: Field, value: Any) -> Any:
+def _fit_type(name: str, kind: Any, value: Any) -> Any:
     """A value for a field; an error for text where a number belongs, and the other way round."""
-    kind = str(one.type)
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, str):
-        is_text = any(word in kind for word in _TEXTS)
-        if value.lower() == "none" and "None" in kind and not is_text:
+        is_text = any(word in str(kind) for word in _TEXTS)
+        if value.lower() == "none" and "None" in str(kind) and not is_text:
             return None
         is_right = is_text
     elif isinstance(value, (int, float)):
-        is_right = any(word in kind for word in ("int", "float", "Any"))
+        is_right = any(word in str(kind) for word in ("int", "float", "Any"))
     else:
         is_right = True
     if not is_right:
-        raise ValueError(f"{one.name} must be {_name_type(one)}, got {value!r}.")
+        wanted = getattr(kind, "__name__", str(kind)).replace("| None", "or none")
+        raise ValueError(f"{name} must be {wanted}, got {value!r}.")
     return value
-
-
-def _name_type(one: Field) -> str:
-    return getattr(one.type, "__name__", str(one.type))
 
 
 def _section_type(one: Field) -> type:

@@ -51,14 +51,13 @@ def start_head(
         rows: Tokenized `train`, and `validation` to choose the penalty by.
         iterations: Most steps of L-BFGS, for each penalty.
     """
-    trunk: Any = model.base_model
-    classifier: Any = model.classifier
     train = rows["train"]
     if len(train) > MAX_ROWS:
         drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
         train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
     was_training = model.training
     model.eval()
+    trunk: Any = model.base_model
     vectors = {
         name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
         for name, part in {"train": train, "validation": rows.get("validation")}.items()
@@ -94,6 +93,7 @@ def start_head(
     losses = [entry.get("head_validation_loss", 0.0) for entry in history]
     matrix, bias = found[losses.index(min(losses))]
     matrix = matrix / scale
+    classifier: Any = model.classifier
     with torch.no_grad():
         classifier.weight.copy_(matrix)
         classifier.bias.copy_(bias - matrix @ centre)

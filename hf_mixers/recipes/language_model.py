@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -98,7 +99,7 @@ def build_language_model(
     """A new model of a family, or of a model type of transformers, for an objective."""
     if objective not in OBJECTIVES:
         raise ValueError(f"Objectives are {', '.join(OBJECTIVES)}, got {objective!r}.")
-    fields = {"vocab_size": len(tokenizer), "max_position_embeddings": length}
+    fields: dict[str, Any] = {"vocab_size": len(tokenizer), "max_position_embeddings": length}
     if name in FAMILIES:
         family = FAMILIES[name]
         model_class = family.model_class(OBJECTIVES[objective])

@@ -98,7 +98,8 @@ class TaxonomyPretraining(nn.Module):
 
         `heads` classify other vectors than the pooled ones.
         """
-        loss, parts = pooled.new_zeros(()), {}
+        loss = pooled.new_zeros(())
+        parts: dict[str, Tensor] = {}
         for column, (rank, layer) in enumerate((heads or self.ranks).items()):
             targets = rank_labels[:, column]
             logits = at_least_float32(layer(pooled))
@@ -207,7 +208,7 @@ class TaxonomyCollator:
         fixed.masking, fixed.ranks = self.masking.for_evaluation(), self.ranks
         return fixed
 
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
         batch = self.masking(examples)
         ids = np.concatenate([np.asarray(example["input_ids"]) for example in examples])
         batch["original_ids"] = torch.from_numpy(ids.astype(np.int64))[None]
@@ -222,6 +223,8 @@ class TaxonomyTrainer(MixerTrainer):
         rank_learning_rate: Of the classifiers of the ranks, and of the k-mer part. Examples of a
             class are rare, and want smaller steps than the model; `None`: `args.learning_rate`.
     """
+
+    model: TaxonomyPretraining
 
     def __init__(self, *args, rank_learning_rate: float | None = None, **kwargs):
         super().__init__(*args, **kwargs)
@@ -290,7 +293,7 @@ def train_profiles(
         layer.reset_parameters()
     heads = nn.ModuleDict(
         {
-            rank: nn.Linear(config.kmer_hidden_size, own.out_features)
+            rank: nn.Linear(config.kmer_hidden_size, own.out_features)  # type: ignore[arg-type]
             for rank, own in model.ranks.items()
         }
     )

@@ -10,6 +10,7 @@ from hf_mixers import (
     ChordMixerForSequenceClassification,
     DnaTokenizer,
 )
+from tests.cli.conftest import kept_log, run  # noqa: F401  (fixtures)
 
 SMALL = {"track_size": 4, "intermediate_size": 8, "max_position_embeddings": 512}
 

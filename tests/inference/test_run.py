@@ -45,11 +45,11 @@ def test_a_killed_run_goes_on_and_gives_the_same_bytes(classifier, fasta, tmp_pa
     write = outputs.PartedOutput.write
     written = []
 
-    def fail_at_times(self, number, rows):
+    def fail_at_times(self, number, rows, counts):
         written.append(number)
         if len(written) % 4 == 0:
             raise KeyboardInterrupt
-        write(self, number, rows)
+        write(self, number, rows, counts)
 
     monkeypatch.setattr(outputs.PartedOutput, "write", fail_at_times)
     for _ in range(40):
@@ -94,7 +94,7 @@ def test_results_are_not_overwritten_or_mixed(classifier, fasta, tmp_path, monke
         run("predict", classifier, fasta, "-o", target)
     run("predict", classifier, fasta, "-o", target, "--overwrite")
 
-    def stop(self, number, rows):
+    def stop(self, number, rows, counts):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(outputs.PartedOutput, "write", stop)

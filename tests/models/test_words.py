@@ -8,7 +8,7 @@ from hf_mixers import DnaTokenizer
 from hf_mixers.baselines.kmers import count_kmers
 from hf_mixers.models.packing import Boundaries, pack_ragged, pack_static
 from hf_mixers.models.words import kmer_profile, words_around
-from tests.families import ROWS, every_family, flatten, pad, random_ids
+from tests.families import ROWS, every_family, flatten, one_family, pad, random_ids
 
 LENGTHS = (40, 3, 1, 17, 300)
 KMERS = {"kmer_size": 3, "kmer_hidden_size": 8}
@@ -94,11 +94,9 @@ def test_other_letters_can_be_counted():
     torch.testing.assert_close(kmer_profile(rows[0], pack, model.config), expected)
 
 
-@every_family
+@one_family
 def test_it_is_saved_compiled_and_exported(row, tmp_path):
-    if row.name == "combiner":
-        pytest.xfail("torch does not see that the rows of a Combiner's grid divide evenly")
-    model = build(row, max_position_embeddings=64, kmer_phases=3).eval()
+    model = build(row, max_position_embeddings=16, num_hidden_layers=2, kmer_phases=3).eval()
     ids, mask = pad(sequences((40, 3, 17)))
     expected = model(ids, attention_mask=mask).logits
     model.save_pretrained(tmp_path)
@@ -116,6 +114,7 @@ def test_it_is_saved_compiled_and_exported(row, tmp_path):
         {"input_ids": ids, "attention_mask": mask},
         dynamic_shapes=shapes,
         strict=False,
+        prefer_deferred_runtime_asserts_over_guards=True,
     )
     ids, mask = pad(sequences((20, 8)))
     found = program.module()(input_ids=ids, attention_mask=mask).logits

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 import yaml
+from transformers import HfArgumentParser
 
 from hf_mixers.recipes import (
     FinetuneArguments,
@@ -80,6 +81,12 @@ def test_numbers_and_none_are_read_as_people_write_them(configuration):
     assert options.evaluation.patience is None
     assert options.model.config_fields() == {"pre_norm": "none"}
     assert options.data.reverse_complement is True
+
+
+def test_a_parser_of_the_same_options_changes_nothing(configuration):
+    HfArgumentParser([*configuration.sections.values(), FinetuneArguments])
+    configuration.put("patience", "none")
+    assert configuration.build()[0].evaluation.patience is None
 
 
 def test_fields_may_be_given_as_json_and_one_by_one(configuration):

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 ReadAs = Literal["picture", "values", "ids"]
 READINGS = ("picture", "values", "ids")
 
-_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+PICTURE_ENDINGS = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".bmp",
+    ".gif",
+    ".webp",
+    ".ppm",
+    ".pgm",
+    ".tif",
+    ".tiff",
+)
 
 # a tag of TIFF files
 _BITS_PER_SAMPLE = 258
@@ -229,6 +240,11 @@ class _Change:
         return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
+def read_picture(file: str, image_size: int | None, channels: int | None) -> np.ndarray:
+    """One picture `(C, H, W)` in uint8, scaled and changed as `load_images` does."""
+    return _Change(image_size, channels).read(file, file)
+
+
 def _flatten_grey(picture, name: str) -> np.ndarray:
     """Deep grey in 8 bits: a conversion by pillow would clip it at 255."""
     values = np.asarray(picture)
@@ -253,9 +269,10 @@ def _read_folders(folder: Path, change: _Change) -> dict[str, Examples]:
         raise ValueError(f"{folder} has parts beside {odd.name}: parts or classes are accepted.")
     parts: dict[str, Examples] = {}
     for part, root in (roots or {"train": folder}).items():
-        files = sorted(f for f in root.rglob("*") if f.suffix.lower() in _PICTURES)
+        files = sorted(f for f in root.rglob("*") if f.suffix.lower() in PICTURE_ENDINGS)
         if not files:
-            raise ValueError(f"{root} holds no pictures in folders: {', '.join(_PICTURES)}.")
+            accepted = ", ".join(PICTURE_ENDINGS)
+            raise ValueError(f"{root} holds no pictures in folders: {accepted}.")
         strays = [file for file in files if file.parent == root]
         if strays:
             raise ValueError(f"{strays[0]} is in no folder that names its class.")

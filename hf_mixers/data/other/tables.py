@@ -221,6 +221,11 @@ def to_normal(values: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
     return np.nan_to_num(ndtri(np.clip((low + high) / 2, _EDGE, 1 - _EDGE)))
 
 
+def read_table_file(file: str, kind: str) -> pd.DataFrame:
+    """The rows of one file as `load_table` reads them."""
+    return _read_file(file, kind).apply(_join_kinds)
+
+
 def _read_file(file: str, kind: str) -> pd.DataFrame:
     try:
         if kind == "parquet":
