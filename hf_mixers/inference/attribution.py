@@ -151,7 +151,7 @@ def _make_gradient_forward(
 ) -> Callable[[dict[str, Tensor], list[int]], list[_Result]]:
     """What gives results of a batch; without steps the gradient is that at the sequence itself."""
     model = engine.model
-    (unknown,) = engine.tokenizer.convert_tokens_to_ids(["N"])
+    unknown: Any = engine.tokenizer.convert_tokens_to_ids("N")
     outer = [engine.tokenizer.pad_token_id, *engine.tokenizer.all_special_ids]
 
     def forward(inputs: dict[str, Tensor], lengths: list[int]) -> list[_Result]:
@@ -239,7 +239,7 @@ def _split_rows(values: Tensor, is_base: Tensor, lengths: Sequence[int]) -> list
 def _mutate(engine: Engine, part: Part, chosen: int | None) -> list[_Result | None]:
     """Results from every change of one base; letters other than A, C, G and T stay."""
     plain = engine.compute(part, _make_forward(engine))
-    bases = list(engine.tokenizer.convert_tokens_to_ids(list(BASES)))
+    bases: Any = engine.tokenizer.convert_tokens_to_ids(list(BASES))
     found: list[_Result | None] = [None] * len(part.items)
     places: dict[int, np.ndarray] = {}
     for row, (item, logits) in enumerate(zip(part.items, plain, strict=True)):
