@@ -1,4 +1,5 @@
-# make demo: train a classifier of DNA on the embedded genes, then classify a FASTA file with it.
+# make demo: fine-tune a pre-trained model on the embedded genes, next to k-mers and to the same model
+# from scratch, then classify and embed a FASTA file with it and draw the embedding.
 # make test: a virtual environment with the tested versions, then lint, types and tests.
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,10 +8,13 @@ BIN := $(VENV)/bin
 # memory that the C library keeps need not be faulted in again, which costs much of a training step
 FAST_MALLOC := MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
 DEMO := runs/demo
-DEMO_MODEL := "track_size": 12, "num_tracks": 11, "num_hidden_layers": 10, "intermediate_size": 96,
-DEMO_MODEL += "pre_norm": "layer", "block_order": "mix_rotate"
+# the fields of model_cards/chordmixer-microbes
+DEMO_MODEL := "track_size": 12, "intermediate_size": 96, "pre_norm": "layer",
+DEMO_MODEL += "block_order": "mix_rotate", "rotation": "alternating",
+DEMO_MODEL += "max_position_embeddings": 16384, "ngram_size": 4, "kmer_size": 4, "kmer_phases": 3,
+DEMO_MODEL += "kmer_hidden_size": 256, "pooled_norm": "running"
 
-.PHONY: help demo test quick lint types format docs lowest wheel space benchmarks install clean
+.PHONY: help demo test exhaustive quick lint types format docs lowest wheel space benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -25,13 +29,19 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 install: $(VENV)/installed  ## create the virtual environment
 
-demo: install  ## train on the embedded genes (minutes), then classify a FASTA file
+demo: install  ## fine-tune on the embedded genes (minutes), then classify and embed a FASTA file
 	$(FAST_MALLOC) $(BIN)/python examples/finetune_classification.py --output_dir $(DEMO) \
-		--settings '{$(DEMO_MODEL)}' \
-		--num_train_epochs 2 --learning_rate 4e-3 --warmup_steps 0.1 --weight_decay 0.01 \
-		--train_token_budget 8192 --baselines kmer
-	$(BIN)/python examples/classify_fasta.py --model $(DEMO) --fasta examples/genes.fa \
-		--output $(DEMO)/answers.csv
+		--overwrite true --checkpoint model_cards/chordmixer-microbes \
+		--split_column split_species --baselines kmer codon
+	$(FAST_MALLOC) $(BIN)/python examples/finetune_classification.py --output_dir $(DEMO)_scratch \
+		--overwrite true --settings '{$(DEMO_MODEL)}' --split_column split_species \
+		--max_steps 100 --train_token_budget 8192 --learning_rate 1e-3 --muon_learning_rate 6e-3 \
+		--warmup_steps 0.1 --weight_decay 0.05 --baselines none
+	$(BIN)/hf-mixers predict $(DEMO) examples/genes.fa --output $(DEMO)/answers.tsv --overwrite
+	$(BIN)/hf-mixers embed $(DEMO) examples/genes.fa --pooling cls \
+		--output $(DEMO)/vectors.parquet --overwrite
+	$(BIN)/python examples/draw_embedding.py --vectors $(DEMO)/vectors.parquet \
+		--answers $(DEMO)/answers.tsv --output $(DEMO)/embedding.png
 
 lint: install  ## check format and style
 	$(BIN)/ruff format --check .
@@ -44,12 +54,15 @@ format: install  ## format and mend style
 types: install  ## check the types of the package
 	$(BIN)/mypy
 
-test: lint types  ## lint, check types and run all tests
+test: lint types  ## lint, check types and test, in at most 8 minutes on two quiet cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not exhaustive"
+
+exhaustive: install  ## all tests, also for every family, head and setting that `make test` leaves out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
-		-m "not slow and not processes and not timing"
+		-m "not slow and not processes and not timing and not exhaustive"
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

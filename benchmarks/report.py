@@ -14,6 +14,7 @@ from .tables import RESULTS
 from .trainings.curves import draw_trainings
 from .trainings.examples import make_examples_section
 from .trainings.tables import make_trainings_section
+from .trainings.zoo_tables import make_microbes_section, make_zoo_section
 
 ROOT = Path(__file__).parents[1]
 # where plots are drawn, and where the pages of the site look for them
@@ -23,6 +24,8 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "README.md": {"demo": make_demo_section, "headline": make_headline_section},
     "docs/results.md": {"trainings": make_trainings_section},
     "docs/speed.md": {"speed": make_speed_section},
+    "docs/guides/models.md": {"zoo": make_zoo_section},
+    "model_cards/chordmixer-microbes/README.md": {"microbes": make_microbes_section},
     "examples/README.md": {"examples": make_examples_section},
 }
 

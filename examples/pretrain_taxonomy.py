@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoModelForMaskedLM, HfArgumentParser
+from transformers import AutoConfig, AutoModelForMaskedLM, HfArgumentParser
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.cli import run_as_script
@@ -70,7 +70,10 @@ class Options:
     held_out_share: float = field(default=0.005, metadata={"help": "Of genes, for evaluation."})
     max_records: int | None = field(default=None, metadata={"help": "Use so many genes only."})
     family: str = field(default="chordmixer", metadata={"help": "Family of the model."})
-    settings: str = field(default="{}", metadata={"help": "JSON of config fields."})
+    settings: str = field(
+        default="{}",
+        metadata={"help": "JSON of config fields, which change those of a checkpoint."},
+    )
     checkpoint: str | None = field(
         default=None, metadata={"help": "Masked language model to start from."}
     )
@@ -122,10 +125,15 @@ def main(arguments: list[str] | None = None) -> dict:
     }
     print(", ".join(f"{name}: {len(part):,} genes" for name, part in parts.items()), flush=True)
     family = find_family(options.family)
+    settings = parse_settings(options.settings)
     if options.checkpoint:
-        masked_lm = AutoModelForMaskedLM.from_pretrained(options.checkpoint)
+        # a k-mer part of other words starts anew
+        masked_lm = AutoModelForMaskedLM.from_pretrained(
+            options.checkpoint,
+            config=AutoConfig.from_pretrained(options.checkpoint, **settings),
+            ignore_mismatched_sizes=True,
+        )
     else:
-        settings = parse_settings(options.settings)
         config = family.config(vocab_size=len(tokenizer), **settings)
         masked_lm = family.model_class(AutoModelForMaskedLM)(config)
     weights = dict(zip(options.ranks, options.rank_weights, strict=True))

@@ -41,6 +41,7 @@ OVERRIDDEN = {
     "transformers.Trainer._get_num_items_in_batch": (
         "evaluation by token budget weighs the means of its batches itself"
     ),
+    "transformers.Trainer._prepare_inputs": "boundaries of flat batches stay on the host",
     "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
     "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
 }

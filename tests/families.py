@@ -200,6 +200,12 @@ ROWS = [
 ]
 
 every_family = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+# for what hardly depends on the family: the first in `make test`, all in `make exhaustive`
+one_family = pytest.mark.parametrize(
+    "row",
+    [ROWS[0], *(pytest.param(row, marks=pytest.mark.exhaustive) for row in ROWS[1:])],
+    ids=lambda row: row.name,
+)
 every_head = pytest.mark.parametrize("head", HEADS)
 every_head_with_loss = pytest.mark.parametrize("head", HEADS[1:])
 

@@ -41,4 +41,4 @@ def test_a_folder_tells_how_its_model_was_made(folder):
 
 
 def test_there_are_models_to_load():
-    assert {"chordmixer-microbes"} <= {folder.name for folder in FOLDERS}
+    assert {"chordmixer-microbes", "chordmixer-genus45"} <= {folder.name for folder in FOLDERS}

@@ -41,6 +41,7 @@ NAMES = {
 # names of packages that guides and scripts use
 OF_PACKAGES = {
     "hf_mixers.convert": {"from_original"},
+    "hf_mixers.parallel": {"average_gradients", "context_parallel", "make_mesh"},
     "hf_mixers.tasks": {
         "adding_problem",
         "temporal_order",

@@ -339,6 +339,46 @@ def _inference(rows: list[Row]) -> list[Measure]:
     return made
 
 
+def _records(rows: list[Row]) -> list[Measure]:
+    def find() -> Row:
+        return _find(rows, network="load and split")
+
+    name = f"{rows[0]['records']:,} records of {rows[0]['letters']} bases, loaded, compared, split"
+    return [
+        _measure(f"{name}: seconds", "≤ 60", "", lambda: f"{find()['median_s']:.0f}"),
+        _measure(f"{name}: GiB", "≤ 2", "", lambda: f"{find()['peak_mib'] / 1024:.2f}"),
+    ]
+
+
+def _devices(rows: list[Row]) -> list[Measure]:
+    goals = {"chordmixer": ("block", "≤ 30"), "paramixer": ("factor", "≤ 40")}
+    made = []
+    for network in dict.fromkeys(row["network"] for row in rows):
+        part, goal = goals.get(network, ("block", ""))
+        case = (rows, network)
+
+        def count(column: str, case=case) -> str:
+            return f"{_find(case[0], network=case[1])[column]:g}"
+
+        name = f"{network}, training step on an accelerator"
+        made += [
+            _measure(
+                f"{name}: operations per {part}",
+                goal,
+                "",
+                lambda count=count: count("operations_per_part"),
+            ),
+            _measure(f"{name}: waits of the host", "≤ 1", "", lambda count=count: count("waits")),
+            _measure(
+                f"{name}: waits without checks, boundaries on the host",
+                "0",
+                "",
+                lambda count=count: count("waits_without_checks"),
+            ),
+        ]
+    return made
+
+
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
@@ -360,4 +400,6 @@ _MAKERS = (
     ("heads", _heads),
     ("tokenizers", _tokenizers),
     ("inference", _inference),
+    ("records", _records),
+    ("devices", _devices),
 )

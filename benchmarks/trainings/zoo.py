@@ -2,9 +2,10 @@
 
     python -m benchmarks.trainings.zoo chordmixer-microbes microbes --runs runs --data FOLDER
 
-A folder has what `from_pretrained` takes, `training.json` (commands, data hashes, metrics) and
-`predictions.json`: outputs for ten sequences, which a test compares with those of the weights. The
-card is `card.md` of the folder with the table of results put in.
+Of a training with several seeds, the model with the highest balanced accuracy on validation rows is
+taken. A folder has what `from_pretrained` takes, `training.json` (commands, data hashes, metrics)
+and `predictions.json`: outputs for ten sequences, which a test compares with those of the weights.
+The card is the folder's `README.md`: that of the run, unless there is one.
 """
 
 import argparse
@@ -38,7 +39,8 @@ def predict(folder: Path, texts: list[str]) -> dict:
     with torch.no_grad():
         for text in texts:
             output = model(**tokenizer(text, return_tensors="pt"))
-            values = output.logits if is_classifier else output.pooler_output[:, :16]
+            # some of a long vector, from all of its parts
+            values = output.logits if is_classifier else output.pooler_output[:, ::27]
             rows.append([round(value, 6) for value in values[0].tolist()])
     return {"output": "logits" if is_classifier else "pooler_output", "values": rows}
 
@@ -49,7 +51,7 @@ def describe_training(name: str, data: Path | None) -> dict:
     step: str | None = name
     while step is not None:
         experiment = EXPERIMENTS[step]
-        record = json.loads((RESULTS / f"{step}.json").read_text(encoding="utf-8"))
+        record = read_record(step)
         files = [a.removeprefix("{data}/") for a in experiment.arguments if a.startswith("{data}")]
         steps.insert(
             0,
@@ -59,13 +61,27 @@ def describe_training(name: str, data: Path | None) -> dict:
                 "script": record["script"],
                 "arguments": record["arguments"],
                 "seconds": record["seconds"],
-                "seed": record["environment"].get("seed"),
+                "seed": record.get("seed", record["environment"].get("seed")),
                 "data": {f: hash_file(data / f) for f in files} if data else dict.fromkeys(files),
                 "metrics": {k: _headline(record[k]) for k in ("test", "validation") if k in record},
             },
         )
         step = experiment.needs
     return {"steps": steps}
+
+
+def read_record(name: str) -> dict:
+    """The record of a training; of one with several seeds, that of the best on validation rows."""
+    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    if "runs" not in record:
+        return record
+    return {**record, **max(record.pop("runs"), key=validation_score)}
+
+
+def validation_score(run: dict) -> float:
+    """The highest balanced accuracy on validation rows that a run has logged."""
+    found = [entry.get("eval_balanced_accuracy", 0.0) for entry in run["history"]]
+    return max(found, default=0.0)
 
 
 def hash_file(path: Path) -> str:
@@ -88,8 +104,14 @@ def make_folder(name: str, training: str, runs: Path, data: Path | None) -> Path
     """Copy a trained model to `model_cards/`, with its training and its predictions."""
     folder = CARDS / name
     folder.mkdir(parents=True, exist_ok=True)
+    record = read_record(training)
+    source = runs / training
+    if EXPERIMENTS[training].seeds:
+        source = source / f"seed_{record['seed']}"
     for file in FILES:
-        shutil.copy(runs / training / file, folder / file)
+        shutil.copy(source / file, folder / file)
+    if not (folder / "README.md").exists():
+        shutil.copy(source / "README.md", folder / "README.md")
     genes = load_sequences(ROOT / "examples" / "genes.fa").select(range(SEQUENCES))
     texts = genes["sequence"][:]
     found = {"sequences": texts, **predict(folder, texts)}

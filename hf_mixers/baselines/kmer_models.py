@@ -13,19 +13,20 @@ from torch import nn
 from torch.nn import functional
 
 from .bases import check_examples, check_sequences, count_classes
-from .kmers import KmerLogisticRegression, count_kmers
+from .kmers import KmerLogisticRegression, kmer_frequencies
 
 Rows = tuple[Sequence[str], Sequence[int]]
 
 
-def profiles_of(sequences: Sequence[str], k: int, both_strands: bool) -> np.ndarray:
+def profiles_of(
+    sequences: Sequence[str], k: int, both_strands: bool, phases: int = 1
+) -> np.ndarray:
     """Square roots of k-mer frequencies, `(N, words)` in float32; 0 where there is no word.
 
     >>> profiles_of(["AAAC"], 1, both_strands=False).round(2)
     array([[0.87, 0.5 , 0.  , 0.  ]], dtype=float32)
     """
-    counts = count_kmers(sequences, k, both_strands).toarray()
-    return np.sqrt(counts / np.maximum(counts.sum(1, keepdims=True), 1)).astype(np.float32)
+    return kmer_frequencies(sequences, k, both_strands, phases).toarray().astype(np.float32)
 
 
 def average_log_probabilities(*outputs: np.ndarray) -> np.ndarray:

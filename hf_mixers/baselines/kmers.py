@@ -29,18 +29,22 @@ class KmerLogisticRegression:
         both_strands: count a word and its reverse complement as one.
         C: inverse strength of the L2 penalty; with validation rows, 0.01 to 100 times as much is
             tried and the one with the lowest log loss there is kept as `C_`.
+        phases: count words apart by their position modulo this number; 3 tells the codons of a
+            gene from the words that overlap two of them.
 
     >>> model = KmerLogisticRegression(k=2).fit(["ACACAC", "GGCGGC", "CACACA"], [0, 1, 0])
     >>> model.predict_proba(["ACACACA", "GGCGG"]).argmax(1)
     array([0, 1])
     """
 
-    def __init__(self, k: int = 6, both_strands: bool = True, C: float = 10.0):
+    def __init__(self, k: int = 6, both_strands: bool = True, C: float = 10.0, phases: int = 1):
         if not 1 <= k <= MAX_K:
             raise ValueError(f"k must be from 1 to {MAX_K}, got {k}.")
         if not C > 0:
             raise ValueError(f"C must be positive, got {C}.")
-        self.k = k
+        if phases < 1 or (phases > 1 and both_strands):
+            raise ValueError(f"phases must be 1, or more on one strand, got {phases}.")
+        self.k, self.phases = k, phases
         self.both_strands = both_strands
         self.C = C
 
@@ -85,13 +89,8 @@ class KmerLogisticRegression:
         return spread_classes(self._model, self._features(sequences), self.num_labels_)
 
     def _features(self, sequences: Sequence[str]) -> "csr_array":
-        counts = count_kmers(sequences, self.k, self.both_strands)
-        totals = counts.sum(axis=1)
         # a sequence shorter than k has no word: a row of zeros, hence the prior of the classes
-        counts.data = np.sqrt(
-            counts.data / np.repeat(np.maximum(totals, 1), np.diff(counts.indptr))
-        )
-        return counts
+        return kmer_frequencies(sequences, self.k, self.both_strands, self.phases)
 
     def _regress(self, features: "csr_array", classes: np.ndarray, strength: float):
         from sklearn.linear_model import LogisticRegression
@@ -99,11 +98,14 @@ class KmerLogisticRegression:
         return LogisticRegression(C=strength, max_iter=1000).fit(features, classes)
 
 
-def count_kmers(sequences: Sequence[str], k: int, both_strands: bool = True) -> "csr_array":
+def count_kmers(
+    sequences: Sequence[str], k: int, both_strands: bool = True, phases: int = 1
+) -> "csr_array":
     """Counts of words of `k` bases in `(N, words)`; words with other letters are left out.
 
     Words are in alphabetical order. With `both_strands` a word and its reverse complement share
-    the column of the one that comes first, and columns without a word are gone.
+    the column of the one that comes first, and columns without a word are gone. With `phases`,
+    words are counted apart by position modulo that number, phase after phase.
 
     >>> count_kmers(["AACN", "GTT"], 2).toarray()[:, :2]  # AA or TT, AC or GT
     array([[1., 1.],
@@ -115,12 +117,14 @@ def count_kmers(sequences: Sequence[str], k: int, both_strands: bool = True) -> 
         raise ImportError("k-mers need scipy: pip install hf-mixers[baselines].") from error
 
     column = _columns(k, both_strands)
-    width = int(column.max()) + 1
+    per_phase = int(column.max()) + 1
+    width = phases * per_phase
     parts = []
     for chunk in _chunks(sequences):
         keys = []
         for row, sequence in enumerate(chunk):
-            keys.append(column[_words(encode(sequence), k)] + row * width)
+            words, places = _words(encode(sequence), k)
+            keys.append(column[words] + places % phases * per_phase + row * width)
         cells, counts = np.unique(np.concatenate(keys), return_counts=True)
         rows, columns = np.divmod(cells, width)
         shape = (len(chunk), width)
@@ -128,8 +132,18 @@ def count_kmers(sequences: Sequence[str], k: int, both_strands: bool = True) -> 
     return vstack(parts, format="csr")
 
 
-def _words(bases: np.ndarray, k: int) -> np.ndarray:
-    """The number of each word of k known bases, its letters being digits in base four."""
+def kmer_frequencies(
+    sequences: Sequence[str], k: int, both_strands: bool = True, phases: int = 1
+) -> "csr_array":
+    """Square roots of the shares of words of `k` bases in `(N, words)`, as in `count_kmers`."""
+    counts = count_kmers(sequences, k, both_strands, phases)
+    totals = counts.sum(axis=1)
+    counts.data = np.sqrt(counts.data / np.repeat(np.maximum(totals, 1), np.diff(counts.indptr)))
+    return counts
+
+
+def _words(bases: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each word of k known bases, its letters being digits in base four; places."""
     places = max(len(bases) - k + 1, 0)
     number = np.zeros(places, np.int64)
     is_known = np.ones(places, bool)
@@ -137,7 +151,7 @@ def _words(bases: np.ndarray, k: int) -> np.ndarray:
         letters = bases[shift : shift + places]
         number = 4 * number + letters
         is_known &= letters != UNKNOWN
-    return number[is_known]
+    return number[is_known], np.flatnonzero(is_known)
 
 
 def _columns(k: int, both_strands: bool) -> np.ndarray:

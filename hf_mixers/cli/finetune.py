@@ -22,6 +22,9 @@ def command(
         str | None,
         typer.Option(help="folder, genus, ... or column:NAME, pattern:REGEX, table:FILE."),
     ] = None,
+    problem: Annotated[
+        str | None, typer.Option(help="What labels are: classes, regression or multi_label.")
+    ] = None,
     groups: Annotated[
         str | None,
         typer.Option(help="Never divided by the split: column:NAME, pattern:REGEX, table:FILE."),
@@ -45,12 +48,13 @@ def command(
     config: common.Config = None,
     pairs: common.Set = None,
 ) -> None:
-    """Train a classifier of DNA and compare it with baselines (default: the embedded genes)."""
+    """Train on labelled DNA and compare with baselines (default: the embedded genes)."""
     from ..recipes import FinetuneArguments, FinetuneOptions, finetune
     from ..recipes.configuration import Configuration
 
     given = {
         "data.data": [str(path) for path in data] if data else None,
+        "data.problem": problem,
         "split.split_column": split_column,
         "training.num_train_epochs": epochs,
         "training.learning_rate": learning_rate,

@@ -7,7 +7,7 @@ from datasets import ClassLabel, Dataset
 
 
 def describe_classes(
-    dataset: Dataset, label_column: str = "label"
+    dataset: Dataset, label_column: str | None = "label"
 ) -> dict[str, dict[str, int | float]]:
     """Count, share and shortest, median and longest length of every class, and of all.
 
@@ -17,7 +17,7 @@ def describe_classes(
     """
     lengths = np.asarray(read_column(dataset, "length"))
     members = {}
-    if label_column in dataset.column_names:
+    if label_column is not None and label_column in dataset.column_names:
         classes, names = read_classes(dataset, label_column)
         members = {str(name): classes == number for number, name in enumerate(names)}
     members["all"] = np.ones(len(dataset), dtype=bool)

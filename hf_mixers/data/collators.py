@@ -143,8 +143,9 @@ class MaskedLMCollator:
         seed: int = 0,
     ):
         if isinstance(mask_probability, (int, float)):
-            mask_probability = mask_probability, mask_probability
-        low, high = mask_probability
+            low = high = mask_probability
+        else:
+            low, high = mask_probability
         if not 0 < low <= high <= 1:
             raise ValueError(f"mask_probability must lie in (0, 1], got {mask_probability}.")
         if tokenizer.mask_token_id is None:

@@ -4,7 +4,16 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, DatasetDict, Features, IterableDataset, LargeList, List, Value
+from datasets import (
+    ClassLabel,
+    Dataset,
+    DatasetDict,
+    Features,
+    IterableDataset,
+    LargeList,
+    List,
+    Value,
+)
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -28,13 +37,14 @@ def tokenize_sequences(
     """Token ids of sequences, in the smallest unsigned integers that hold the vocabulary.
 
     Columns are `input_ids`, `length` (in tokens), `labels` if there is a column of labels, and
-    `id` if there is one. Rows come out with `input_ids` as numpy array.
+    `id` if there is one. Rows come out with `input_ids` as numpy array of int64.
 
     Args:
         dataset: Data set, or the parts of one, with a column of text.
         column: Column with the text.
-        label_column: Column with whole numbers (classes), floats (values to predict), or lists of
-            as many numbers for every example (several labels, or several values).
+        label_column: Column with whole numbers (classes), floats (values to predict), lists of
+            as many numbers for every example (several labels, or several values), or lists of any
+            number of `ClassLabel`, which become a vector of 0 and 1.
         max_length: Most tokens of an example, such as the model's `max_position_embeddings`.
         too_long: What becomes of longer examples: `error`, or `drop`, which reports how many.
             Nothing is ever cut.
@@ -43,7 +53,7 @@ def tokenize_sequences(
     >>> dataset = Dataset.from_dict({"sequence": ["ACGT", "GG"], "label": [1, 0]})
     >>> encoded = tokenize_sequences(dataset, DnaTokenizer())
     >>> encoded[0]["input_ids"], encoded["labels"][:]
-    (array([5, 6, 7, 8], dtype=uint8), [1, 0])
+    (array([5, 6, 7, 8]), [1, 0])
     """
     if too_long not in ("error", "drop"):
         raise ValueError(f"too_long={too_long!r} was given: error and drop are accepted.")
@@ -64,6 +74,8 @@ def tokenize_sequences(
     if "id" in known:
         features["id"] = Value("string")
     function = _Encoder(tokenizer, column, label_column, max_length, too_long == "drop", features)
+    if label_column in known:
+        function.num_classes = _count_classes_of_lists(known[label_column])
     options = {
         "batched": True,
         "remove_columns": [name for name in known if name not in features],
@@ -84,8 +96,7 @@ def tokenize_sequences(
         )
     if len(encoded) == 0:
         raise ValueError(f"No example has at most {max_length} tokens.")
-    # other columns stay out of the format, which would make one type of all integers
-    return encoded.with_format("numpy", columns=["input_ids"], output_all_columns=True, dtype=dtype)
+    return encoded.with_format("numpy", columns=["input_ids"], output_all_columns=True)
 
 
 def fix_lengths(
@@ -133,6 +144,7 @@ class _Encoder:
         self.tokenizer, self.column, self.label_column = tokenizer, column, label_column
         self.max_length, self.drops, self.features = max_length, drops, features
         self.width = None  # of labels that are lists
+        self.num_classes: int | None = None  # of labels that are lists of classes
 
     def __call__(self, table: pa.Table) -> pa.Table:
         texts = table[self.column].to_pylist()
@@ -159,7 +171,9 @@ class _Encoder:
             if labels.null_count:
                 row = labels.to_pylist().index(None)
                 raise ValueError(f"{_name_row(kept, row)} has no label.")
-            if isinstance(self.features["labels"], List):
+            if self.num_classes is not None:
+                labels = _mark_classes(labels.to_pylist(), self.num_classes)
+            elif isinstance(self.features["labels"], List):
                 self._check_vectors(kept, labels)
             columns["labels"] = labels
         if "id" in self.features:
@@ -200,6 +214,22 @@ def _name_row(table: pa.Table, row: int) -> str:
     if "file" in table.column_names:
         name = f"{table['file'][row].as_py()}: {name.lower()}"
     return name
+
+
+def _count_classes_of_lists(feature) -> int | None:
+    """How many classes there are, if labels are lists of classes."""
+    inner = getattr(feature, "feature", None)
+    return inner.num_classes if isinstance(inner, ClassLabel) else None
+
+
+def _mark_classes(rows: list[list[int]], num_classes: int) -> pa.Array:
+    """Vectors with 1 at the classes of each row and 0 elsewhere."""
+    marks = np.zeros((len(rows), num_classes), dtype=np.float32)
+    for row, classes in enumerate(rows):
+        marks[row, classes] = 1
+    return pa.FixedSizeListArray.from_arrays(pa.array(marks.ravel()), num_classes).cast(
+        pa.list_(pa.float32())
+    )
 
 
 def _choose_label_type(feature, label_column: str):

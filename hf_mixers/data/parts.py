@@ -94,9 +94,9 @@ def make_parts(
     """
     options = options or SplitOptions()
     parts = _find_parts(data, options)
+    divisions = _divide(parts, options, label_column)
     if label_column is not None and not _has_classes(parts["train"], label_column):
         label_column = None
-    divisions = _divide(parts, options, label_column)
     for name in ("validation", "train"):
         if name in parts:
             _leave_out_shared(parts, divisions, name)
@@ -168,7 +168,7 @@ def _identify(
         f"{identity.copies:,} of {len(rows):,} sequences are copies of another{strands};"
         " copies are kept in one part."
     )
-    if label_column is not None:
+    if label_column is not None and label_column in rows.column_names:
         check_conflicts(rows, identity, label_column, options.allow_conflicts)
     return identity
 

@@ -222,9 +222,8 @@ class Engine:
             boundaries = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
             flat = torch.from_numpy(np.concatenate(ids))[None].to(self.device)
             return {"input_ids": flat, "cu_seq_lens_q": boundaries.to(self.device, torch.int32)}
-        batch = self.tokenizer.pad(
-            {"input_ids": [one.tolist() for one in ids]}, return_tensors="pt"
-        )
+        rows = {"input_ids": [one.tolist() for one in ids]}
+        batch = self.tokenizer.pad(rows, return_tensors="pt")
         return {name: value.to(self.device) for name, value in batch.items()}
 
 

@@ -7,6 +7,7 @@
 from pathlib import Path
 
 from .length import LengthBin, length_bins
+from .multi_label import multi_label_report
 from .reports import classification_report, masked_report, overall_values, regression_report
 
 METRIC_PATH = Path(__file__).parent / "length_aware_classification"
@@ -17,6 +18,7 @@ __all__ = [
     "classification_report",
     "length_bins",
     "masked_report",
+    "multi_label_report",
     "overall_values",
     "regression_report",
 ]

@@ -1,15 +1,18 @@
 """Reports of a run: scores overall and by length, as a dict that is ready for JSON."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from .bootstrap import Statistics, check_bootstrap, estimate, number_or_none
-from .length import check_lengths, length_bins
-
-# a bootstrap of fewer rows says little more than which rows there are
-MIN_ROWS_OF_INTERVAL = 10
+from .bootstrap import Statistics, check_bootstrap
+from .statistics import (
+    SortedRows,
+    check_finite,
+    divide,
+    make_report,
+    mean_of_defined,
+    score_classes,
+)
 
 
 def classification_report(
@@ -57,7 +60,7 @@ def classification_report(
     (0.75, 0.75)
     """
     check_bootstrap(num_bootstrap, confidence)
-    values = _check_finite("scores", scores)
+    values = check_finite("scores", scores)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim not in (1, 2):
@@ -81,11 +84,13 @@ def classification_report(
     def statistics_of(rows: np.ndarray) -> Statistics:
         return _classification_statistics(ranked[rows], predicted[rows], truth[rows], num_classes)
 
-    report = _report(statistics_of, len(values), lengths, num_bootstrap, confidence, seed)
+    report = make_report(statistics_of, len(values), lengths, num_bootstrap, confidence, seed)
     cells = np.bincount(truth * num_classes + predicted, minlength=num_classes**2)
     confusion = cells.reshape(num_classes, num_classes)
     names = [str(name) for name in class_names or range(num_classes)]
-    report["by_class"] = _score_classes(confusion, names)
+    report["by_class"] = score_classes(
+        np.diag(confusion), confusion.sum(1), confusion.sum(0), names
+    )
     report["confusion_matrix"] = confusion.tolist()
     report["class_names"] = names
     report["f1_of"] = names[1] if num_classes == 2 else "macro"
@@ -124,7 +129,7 @@ def regression_report(
     check_bootstrap(num_bootstrap, confidence)
     if tolerance is not None and not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}.")
-    guesses, truth = _check_finite("predictions", predictions), _check_finite("targets", targets)
+    guesses, truth = check_finite("predictions", predictions), check_finite("targets", targets)
     guesses, truth = (v[:, 0] if v.shape[1:] == (1,) else v for v in (guesses, truth))
     if guesses.ndim != 1 or guesses.shape != truth.shape:
         raise ValueError(
@@ -135,7 +140,7 @@ def regression_report(
     def statistics_of(rows: np.ndarray) -> Statistics:
         return _regression_statistics(guesses[rows], truth[rows], tolerance)
 
-    report = _report(statistics_of, len(truth), lengths, num_bootstrap, confidence, seed)
+    report = make_report(statistics_of, len(truth), lengths, num_bootstrap, confidence, seed)
     if tolerance is not None:
         report["tolerance"] = float(tolerance)
     return report
@@ -168,11 +173,11 @@ def masked_report(
 
     def statistics_of(rows: np.ndarray) -> Statistics:
         def statistics(weights: np.ndarray) -> dict[str, np.ndarray]:
-            return {"accuracy": _divide(weights @ hits[rows], weights @ chances[rows])}
+            return {"accuracy": divide(weights @ hits[rows], weights @ chances[rows])}
 
         return statistics
 
-    return _report(statistics_of, len(hits), lengths, num_bootstrap, confidence, seed)
+    return make_report(statistics_of, len(hits), lengths, num_bootstrap, confidence, seed)
 
 
 def overall_values(report: Mapping) -> dict[str, float | None]:
@@ -187,27 +192,6 @@ def overall_values(report: Mapping) -> dict[str, float | None]:
     }
 
 
-def _report(statistics_of, count, lengths, num_bootstrap, confidence, seed) -> dict:
-    def estimate_rows(rows: np.ndarray, number: int) -> dict:
-        # each bin has its own stream of chance, so that its interval does not hang on the others
-        draws = 0 if number and len(rows) < MIN_ROWS_OF_INTERVAL else num_bootstrap
-        return estimate(statistics_of(rows), len(rows), draws, confidence, [seed, number])
-
-    report: dict[str, Any] = {"overall": estimate_rows(np.arange(count), 0), "by_length": []}
-    if lengths is not None:
-        for number, part in enumerate(length_bins(check_lengths(lengths, count)), start=1):
-            place = {
-                "from_percentile": part.from_percentile,
-                "to_percentile": part.to_percentile,
-                "min_length": part.min_length,
-                "max_length": part.max_length,
-                "count": len(part.rows),
-            }
-            report["by_length"].append(place | estimate_rows(part.rows, number))
-    settings = {"num_bootstrap": num_bootstrap, "confidence": confidence, "seed": seed}
-    return report | {"count": count} | settings
-
-
 def _classification_statistics(
     ranked: np.ndarray, predicted: np.ndarray, truth: np.ndarray, num_classes: int
 ) -> Statistics:
@@ -217,13 +201,13 @@ def _classification_statistics(
     parts = np.concatenate([is_label * is_predicted, is_label, is_predicted], 1)
     # with two classes both have the same area
     positives = [1] if num_classes == 2 else range(num_classes)
-    sorted_rows = [_SortedRows(ranked[:, place], truth == c) for place, c in enumerate(positives)]
+    sorted_rows = [SortedRows(ranked[:, place], truth == c) for place, c in enumerate(positives)]
 
     def statistics(weights: np.ndarray) -> dict[str, np.ndarray]:
         hits, labelled, predicted = np.split(weights @ parts, 3, axis=1)
         areas = np.stack([rows.area(weights) for rows in sorted_rows], 1)
         metrics = _confusion_statistics(hits, labelled, predicted)
-        return metrics | {"roc_auc": _mean_of_defined(areas)}
+        return metrics | {"roc_auc": mean_of_defined(areas)}
 
     return statistics
 
@@ -233,55 +217,18 @@ def _confusion_statistics(
 ) -> dict[str, np.ndarray]:
     """Metrics of hits, labels and predictions per draw and class, each in `(R, C)`."""
     total = labelled.sum(1)
-    f1 = _divide(2 * hits, labelled + predicted)
+    f1 = divide(2 * hits, labelled + predicted)
     covariance = hits.sum(1) * total - (labelled * predicted).sum(1)
     spread_of_labels = total**2 - (labelled**2).sum(1)
     spread_of_predictions = total**2 - (predicted**2).sum(1)
-    mcc = _divide(covariance, np.sqrt(spread_of_labels * spread_of_predictions))
+    mcc = divide(covariance, np.sqrt(spread_of_labels * spread_of_predictions))
     mcc[(spread_of_predictions == 0) & (spread_of_labels > 0)] = 0
     return {
         "accuracy": hits.sum(1) / total,
-        "balanced_accuracy": _mean_of_defined(_divide(hits, labelled)),
-        "f1": f1[:, 1] if f1.shape[1] == 2 else _mean_of_defined(f1),
+        "balanced_accuracy": mean_of_defined(divide(hits, labelled)),
+        "f1": f1[:, 1] if f1.shape[1] == 2 else mean_of_defined(f1),
         "mcc": mcc,
     }
-
-
-def _score_classes(confusion: np.ndarray, names: Sequence[str]) -> list[dict]:
-    """Rows, precision, recall and F1 of every class; `None` where they are undefined."""
-    hits, labelled, predicted = np.diag(confusion), confusion.sum(1), confusion.sum(0)
-    columns = {
-        "precision": _divide(hits, predicted),
-        "recall": _divide(hits, labelled),
-        "f1": _divide(2 * hits, labelled + predicted),
-    }
-    return [
-        {"name": name, "count": int(labelled[number])}
-        | {metric: number_or_none(values[number]) for metric, values in columns.items()}
-        for number, name in enumerate(names)
-    ]
-
-
-class _SortedRows:
-    """Rows in the order of their score, for areas under the curve of many draws."""
-
-    def __init__(self, scores: np.ndarray, is_positive: np.ndarray):
-        self.order = np.argsort(scores, kind="stable")
-        self.is_positive = is_positive[self.order].astype(np.float64)
-        ordered = scores[self.order]
-        self.starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-
-    def area(self, weights: np.ndarray) -> np.ndarray:
-        """Chance that a positive row scores above a negative one; `nan` without either."""
-        weights = weights[:, self.order]
-        positive = weights * self.is_positive
-        negative = weights - positive
-        if len(self.starts) < len(self.order):
-            positive = np.add.reduceat(positive, self.starts, axis=1)
-            negative = np.add.reduceat(negative, self.starts, axis=1)
-        # rows of the same score count half
-        below = np.cumsum(negative, axis=1) - negative / 2
-        return _divide((positive * below).sum(1), positive.sum(1) * negative.sum(1))
 
 
 def _regression_statistics(
@@ -298,7 +245,7 @@ def _regression_statistics(
         spread = np.zeros_like(mse) if is_constant else square - mean**2
         # a draw of one value again and again leaves nothing but rounding
         spread[spread < 1e-12 * square] = 0
-        r2 = 1 - _divide(mse, spread)
+        r2 = 1 - divide(mse, spread)
         metrics = {"mse": mse, "rmse": np.sqrt(mse), "mae": mae, "r2": r2}
         return metrics if tolerance is None else metrics | {"within_tolerance": within}
 
@@ -316,28 +263,6 @@ def _scores_to_rank(values: np.ndarray) -> np.ndarray:
         return values
     exponents = np.exp(values - values.max(1, keepdims=True))
     return exponents / exponents.sum(1, keepdims=True)
-
-
-def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """The quotient, `nan` where the denominator is 0."""
-    result = np.full(numerator.shape, np.nan)
-    return np.divide(numerator, denominator, out=result, where=denominator > 0)
-
-
-def _mean_of_defined(values: np.ndarray) -> np.ndarray:
-    """The mean over the last axis without `nan`, `nan` if there is nothing else."""
-    defined = ~np.isnan(values)
-    return _divide(np.where(defined, values, 0).sum(-1), defined.sum(-1))
-
-
-def _check_finite(name: str, values: Sequence | np.ndarray) -> np.ndarray:
-    array = np.asarray(values, dtype=np.float64)
-    if array.size == 0 or array.ndim == 0:
-        raise ValueError(f"{name} need at least one row, got shape {array.shape}.")
-    if not np.isfinite(array).all():
-        wrong = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise ValueError(f"{name} must be finite numbers, row {wrong} holds {array[wrong]}.")
-    return array
 
 
 def _check_labels(labels: Sequence | np.ndarray, count: int, num_classes: int) -> np.ndarray:

@@ -18,6 +18,9 @@ CALLED = {
     "torch.nn.Module()._backward_hooks": "the same",
     "torch.nn.Module()._backward_pre_hooks": "the same",
     "torch._C._are_functorch_transforms_active": "torch.func has no public way to ask",
+    "torch.ops.aten._embedding_bag_per_sample_weights_backward": (
+        "the gradient of weights in bags by themselves, without that of their rows"
+    ),
     "torch._assert_async": "the only check of values that a compiled program keeps",
     "transformers.PreTrainedConfig()._attn_implementation": (
         "what users choose as attn_implementation is public in from_pretrained only"
@@ -75,6 +78,17 @@ def in_function_transform() -> bool:
 def assert_at_run_time(condition: Tensor, message: str) -> None:
     """Raise `message` when a compiled program finds `condition` false."""
     torch._assert_async(condition, message)
+
+
+def bag_weight_grads(grad: Tensor, values: Tensor, source: Tensor) -> Tensor:
+    """Dot products `(T, K)` of rows `(T, D)` with the rows of `values` that `source` names."""
+    count, links = source.shape
+    offsets = torch.arange(0, count * links, links, device=source.device)
+    bags = torch.arange(count, device=source.device)[:, None].expand(-1, links).reshape(-1)
+    dots = torch.ops.aten._embedding_bag_per_sample_weights_backward(
+        grad.contiguous(), values.contiguous(), source.reshape(-1), offsets, bags, 0
+    )
+    return dots.view(count, links)
 
 
 def attention_name(config: PreTrainedConfig) -> str | None:

@@ -24,7 +24,7 @@ from .ops_kernel_attention import (
     random_query_features,
     signed_attention,
 )
-from .packing import at_least_float32
+from .packing import at_least_float32, upload
 
 
 class KeyBlock:
@@ -211,7 +211,8 @@ class PerformerHeads(KernelHeads):
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, keys: KeyBlock, group: int) -> Tensor:
         kernel = self.config.performer_kernel
-        directions = self.directions[list(self.config.head_groups()[group].heads)]
+        heads = upload(self.config.head_groups()[group].heads, query.device)
+        directions = self.directions.index_select(0, heads)
         return linear_attention(
             random_query_features(query, directions, kernel),
             random_key_features(key, directions, kernel, keys.mask),
@@ -235,11 +236,12 @@ class FmmHeads(KernelHeads):
         init.constant_(self.far, 1 / self.far.shape[0])
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, keys: KeyBlock, group: int) -> Tensor:
-        heads = list(self.config.head_groups()[group].heads)
+        heads = upload(self.config.head_groups()[group].heads, query.device)
         bias = keys.bias(query.dtype)
         out = banded_attention(query, key, value, self.config.fmm_bandwidth, keys.mask, bias)
-        out = out * self.near[heads, None]
-        for name, weight in zip(self.config.fmm_kernels, self.far[:, heads, None], strict=True):
+        out = out * self.near.index_select(0, heads)[:, None]
+        far = self.far.index_select(1, heads)[:, :, None]
+        for name, weight in zip(self.config.fmm_kernels, far, strict=True):
             kernel = KERNELS[name]
             attend = signed_attention if name == "tanh" else linear_attention
             out = out + weight * attend(kernel(query), kernel(key), value, keys.weights)

@@ -10,7 +10,7 @@ from torch.nn import functional
 from .attention_heads import KeyBlock, SoftmaxHeads, make_heads
 from .configuration_mrsformer import MrsFormerConfig
 from .ops_multiresolution import Scale, at_scale, pool, repeat
-from .packing import Pack
+from .packing import Pack, upload
 from .stack import is_plain
 from .starts import start_as_branch_end
 
@@ -56,7 +56,7 @@ class HeadGroups(nn.Module):
 
     def _reorder(self, rows: Tensor, dim: int, order: Sequence[int]) -> Tensor:
         heads = rows.unflatten(dim, (-1, self.head_size))
-        index = torch.tensor(order, device=rows.device)
+        index = upload(order, rows.device)
         head_dim = dim if dim >= 0 else dim - 1
         return heads.index_select(head_dim, index).flatten(head_dim, head_dim + 1)
 

@@ -80,6 +80,8 @@ class ChordMixerConfig(MixerConfig):
         norm_groups: Groups of channels of `"group"`; default `track_size`, as in the authors' code.
         norm_eps: Added to the variance.
         rotate_dropout_prob: Dropout between rotating and mixing.
+        use_triton: On CUDA devices, use the Triton kernels (`pip install hf-mixers[triton]`). They
+            are tested in Triton's interpreter, and have not been timed on a GPU.
         fused: Rotate and mix chunk by chunk and compute what lies between again in the backward
             pass: faster and smaller. Turn it off for gradients of gradients. Dropout turns it off
             in training.
@@ -119,6 +121,7 @@ class ChordMixerConfig(MixerConfig):
     norm_eps: float = 1e-5
     rotate_dropout_prob: float | int = 0.0
     fused: bool = True
+    use_triton: bool = False
     reversible: bool = False
     decoder_type: Literal["linear", "chordmixer"] = "linear"
     decoder_track_size: int = 8

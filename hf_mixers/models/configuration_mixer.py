@@ -92,6 +92,9 @@ class MixerConfig(PreTrainedConfig):
         kmer_size: The pooled vector of a sequence gets a second part, made of a profile of its
             words of this many letters; classification heads of sequences also read the profile
             itself, by a linear layer that starts at zero. `None`: no profile.
+        kmer_phases: Count words apart by the position of their first letter modulo this number.
+            3 suits genes that begin with their first codon: codons are told from the words that
+            overlap two of them. 1: all words are counted together.
         kmer_hidden_size: Width of that part: GELU units at the end of a small network that reads
             the profile.
         kmer_dropout: Dropout in that network.
@@ -103,6 +106,9 @@ class MixerConfig(PreTrainedConfig):
             where they are tied to the output; linear layers start Xavier-uniform.
         checkpoint_segment_size: Blocks whose activations are computed again together when gradient
             checkpointing is on; default: the square root of their number.
+        check_inputs: Look at the values of ids, masks and labels, and refuse what is out of range.
+            `False` saves an accelerator the wait: wrong values then end in undefined results, or
+            in an error of the device. What a model computes from right values is the same.
     """
 
     # a family's published settings by name of the task; `preset` makes configurations of them
@@ -126,12 +132,14 @@ class MixerConfig(PreTrainedConfig):
     hidden_dropout_prob: float | int = 0.0
     classifier_dropout: float | int = 0.0
     kmer_size: int | None = None
+    kmer_phases: int = 1
     kmer_hidden_size: int = 128
     kmer_dropout: float | int = 0.3
     class_weights: list[float | int] | None = None
     num_tasks: int | None = None
     initializer_range: float | int | None = None
     checkpoint_segment_size: int | None = None
+    check_inputs: bool = True
     pad_token_id: int | None = 0
     bos_token_id: int | None = None
     eos_token_id: int | None = None
@@ -184,8 +192,8 @@ class MixerConfig(PreTrainedConfig):
 
     @property
     def num_kmers(self) -> int:
-        """Words of a k-mer profile."""
-        return len(self.letter_token_ids) ** self.kmer_size
+        """Entries of a k-mer profile."""
+        return self.kmer_phases * len(self.letter_token_ids) ** self.kmer_size
 
     @property
     def num_ngrams(self) -> int:
@@ -291,6 +299,7 @@ class MixerConfig(PreTrainedConfig):
             "pooling_size",
             "ngram_size",
             "kmer_size",
+            "kmer_phases",
             "kmer_hidden_size",
             "checkpoint_segment_size",
         ):

@@ -70,6 +70,8 @@ class ParamixerConfig(MixerConfig):
             it must be odd.
         num_factors: Factors of a block. Default ceil(log2 max_position_embeddings), with which
             every position of a block hears every other one.
+        use_triton: On CUDA devices, use the Triton kernels (`pip install hf-mixers[triton]`). They
+            are tested in Triton's interpreter, and have not been timed on a GPU.
         residual_mode: What is added to the product of a factor: the values before it, the values
             before the first factor, or nothing.
         links_see_position: Links are computed from the embedding with its learned positions, as in
@@ -98,6 +100,7 @@ class ParamixerConfig(MixerConfig):
     num_links: int | None = None
     num_factors: int | None = None
     residual_mode: Literal["previous", "initial", "none"] = "previous"
+    use_triton: bool = False
     links_see_position: bool = True
     value_dropout: float | int | None = None
 

@@ -1,9 +1,9 @@
 """Images as sequences of patches."""
 
-import torch
 from torch import Tensor, nn
 
 from .configuration_mrsformer import MrsFormerConfig, tile_shape
+from .packing import upload
 
 
 class PatchEmbedding(nn.Module):
@@ -38,7 +38,7 @@ class PatchEmbedding(nn.Module):
         patches = patches.flatten(2).transpose(1, 2)
         if self.order is None:
             return patches
-        return patches.index_select(1, torch.tensor(self.order, device=patches.device))
+        return patches.index_select(1, upload(self.order, patches.device))
 
 
 def tile_order(side: int, scale: int) -> list[int]:

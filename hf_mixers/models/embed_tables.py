@@ -4,8 +4,10 @@ import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 
+from .border import Border
 from .configuration_mrsformer import MrsFormerConfig
-from .inputs import check_ids
+from .inputs import ask_ids
+from .packing import upload
 
 
 class ColumnEmbedding(nn.Module):
@@ -32,7 +34,6 @@ class ColumnEmbedding(nn.Module):
             init.uniform_(parameter, -bound, bound)
 
     def forward(self, numeric_values: Tensor | None, category_ids: Tensor | None) -> Tensor:
-        self._check(numeric_values, category_ids)
         parts = []
         if self.num_numeric:
             parts.append(numeric_values.to(self.weight.dtype)[..., None] * self.weight)
@@ -43,9 +44,12 @@ class ColumnEmbedding(nn.Module):
     def _shift(self, category_ids: Tensor) -> Tensor:
         """Ids of columns -> rows of the one table of vectors."""
         firsts = [sum(self.category_sizes[:column]) for column in range(len(self.category_sizes))]
-        return category_ids.long() + torch.tensor(firsts, device=category_ids.device)
+        return category_ids.long() + upload(firsts, category_ids.device)
 
-    def _check(self, numeric_values: Tensor | None, category_ids: Tensor | None) -> None:
+    def check(
+        self, numeric_values: Tensor | None, category_ids: Tensor | None, border: Border
+    ) -> None:
+        """Refuse columns that do not fit the tables; their ids once the border is settled."""
         wanted = {
             "numeric_values": (numeric_values, self.num_numeric),
             "category_ids": (category_ids, len(self.category_sizes)),
@@ -61,7 +65,8 @@ class ColumnEmbedding(nn.Module):
                 f"numeric_values must hold floating-point numbers, got {numeric_values.dtype}."
             )
         for column, size in enumerate(self.category_sizes):
-            check_ids(f"Column {column} of category_ids", category_ids[:, column], size)
+            name = f"Column {column} of category_ids"
+            ask_ids(border, name, category_ids[:, column], size)
         # not by len(), with which an exported program would be for that many rows only
         rows = [part.shape[0] for part in (numeric_values, category_ids) if part is not None]
         if rows[0] != rows[-1]:

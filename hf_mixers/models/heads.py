@@ -20,11 +20,19 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import can_return_tuple
 
+from .border import make_border
 from .configuration_mixer import MixerConfig
-from .inputs import SequenceBatch, check_ids, check_tensor
+from .inputs import SequenceBatch, ask_ids, check_tensor
+from .labels import (
+    ask_about_sequences,
+    ask_about_tokens,
+    count_items,
+    count_labels,
+    pack_labels,
+)
 from .losses import IGNORED, sequence_loss, token_loss
 from .modeling_mixer import Encoded, MixerModel, MixerPreTrainedModel
-from .packing import Pack
+from .packing import find_true
 from .starts import start_as_output
 
 
@@ -57,7 +65,8 @@ class MaskedLMHead(MixerHead):
 
     Takes the inputs of the trunk and `labels` in their layout, -100 where there is nothing to
     predict. While training, logits are computed at labelled positions only, `(number of labels, V)`
-    in the order of `labels[labels != -100]`; otherwise everywhere, in the layout of the input.
+    in the order of `labels[labels != -100]`; otherwise everywhere, in the layout of the input (as
+    in training on an accelerator with `config.check_inputs=False`: labels are not counted there).
     """
 
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
@@ -94,8 +103,13 @@ class MaskedLMHead(MixerHead):
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
-        loss, logits, sparse = self.guess(encoded, labels, num_items_in_batch)
+        border = make_border(self.config.check_inputs)
+        checked = ask_about_tokens(self, border, batch, labels, self.config.vocab_size)
+        count = count_labels(border, batch, labels) if self.training else None
+        encoded = self.model(
+            batches=(batch,), output_hidden_states=output_hidden_states, border=border, **kwargs
+        )
+        loss, logits, sparse = self.guess(encoded, labels, num_items_in_batch, count, **checked)
         return MaskedLMOutput(
             loss=loss,
             logits=logits if sparse else encoded.unpack(logits)[0],
@@ -108,10 +122,13 @@ class MaskedLMHead(MixerHead):
         encoded: Encoded,
         labels: Tensor | None,
         num_items_in_batch: Tensor | int | None = None,
+        count: list[int] | None = None,
+        **checked: bool,
     ) -> tuple[Tensor | None, Tensor, bool]:
         """Loss, logits in pack order, and whether these are of labelled positions only.
 
-        Takes what the trunk gave, and labels in the layout of its input.
+        Takes what the trunk gave, labels in the layout of its input, and of `count_labels` how many
+        there are.
         """
         hidden, pack = encoded.hidden, encoded.pack
         if self.decoder is not None:
@@ -119,13 +136,18 @@ class MaskedLMHead(MixerHead):
         if labels is not None:
             labels = pack_labels(labels, encoded.shapes[0], pack)
         sparse = labels is not None and self.training and not pack.is_static
+        # counting labels on an accelerator makes the host wait, which it shall not without checks
+        sparse = sparse and (bool(count) or self.config.check_inputs or hidden.device.type == "cpu")
         if sparse:
-            rows = pack.in_callers_order((labels != IGNORED).nonzero().squeeze(1))
+            number = count[0] if count and pack.share is None else None
+            rows = pack.in_callers_order(find_true(labels != IGNORED, number))
             hidden, labels = hidden.index_select(0, rows), labels[rows]
         logits = self.lm_head(hidden)
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits, labels, num_items_in_batch=num_items_in_batch)
+            items = count_items(labels, num_items_in_batch, pack)
+            loss = self.loss_function(logits, labels, num_items_in_batch=items, **checked)
+            loss = loss if pack.share is None else pack.share.sum(loss)
         return loss, logits, sparse
 
 
@@ -168,7 +190,11 @@ class TokenClassificationHead(ClassifierHead):
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
+        border = make_border(self.config.check_inputs)
+        checked = ask_about_tokens(self, border, batch, labels, self.config.num_labels)
+        encoded = self.model(
+            batches=(batch,), output_hidden_states=output_hidden_states, border=border, **kwargs
+        )
         logits = self.classifier(self.dropout(encoded.hidden))
         loss = None
         if labels is not None:
@@ -177,8 +203,11 @@ class TokenClassificationHead(ClassifierHead):
                 logits,
                 packed,
                 class_weights=self.config.class_weights,
-                num_items_in_batch=num_items_in_batch,
+                num_items_in_batch=count_items(packed, num_items_in_batch, encoded.pack),
+                **checked,
             )
+            share = encoded.pack.share
+            loss = loss if share is None else share.sum(loss)
         return TokenClassifierOutput(
             loss=loss,
             logits=encoded.unpack(logits)[0],
@@ -219,13 +248,17 @@ class SequenceClassificationHead(ClassifierHead):
         batch = SequenceBatch(
             input_ids, input_values, inputs_embeds, attention_mask, cu_seq_lens_q, max_length_q
         )
-        encoded = self.model(batches=(batch,), output_hidden_states=output_hidden_states, **kwargs)
+        border = make_border(self.config.check_inputs)
+        checked = ask_about_sequences(self, border, labels)
+        encoded = self.model(
+            batches=(batch,), output_hidden_states=output_hidden_states, border=border, **kwargs
+        )
         logits = self.classifier(self.dropout(encoded.pool()))
         if self.kmer_classifier is not None:
             profile = encoded.profile().to(self.kmer_classifier.weight.dtype)
             logits = logits + encoded.pack.restore(self.kmer_classifier(profile))
         return SequenceClassifierOutput(
-            loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
+            loss=sequence_head_loss(self, logits, labels, num_items_in_batch, **checked),
             logits=logits,
             hidden_states=encoded.hidden_states_of(),
             attentions=encoded.attentions_of(),
@@ -295,8 +328,16 @@ class SequencePairClassificationHead(MixerHead):
             cu_seq_lens_q_2,
             max_length_q_2,
         )
+        border = make_border(self.config.check_inputs)
+        checked = ask_about_sequences(self, border, labels)
+        num_tasks = self.config.num_tasks
+        if border is not None and num_tasks is not None and torch.is_tensor(task_ids):
+            ask_ids(border, "task_ids", task_ids, num_tasks)
         encoded = self.model(
-            batches=(first, second), output_hidden_states=output_hidden_states, **kwargs
+            batches=(first, second),
+            output_hidden_states=output_hidden_states,
+            border=border,
+            **kwargs,
         )
         pooled = encoded.pool()
         # not `chunk`: exporters would take the number of pairs for a constant
@@ -305,7 +346,7 @@ class SequencePairClassificationHead(MixerHead):
         features = self.activation(self.dense(torch.cat([u, v, u * v, u - v], dim=1)))
         logits = self._choose_task(self.classifier(self.dropout(features)), task_ids)
         return SequencePairClassifierOutput(
-            loss=sequence_head_loss(self, logits, labels, num_items_in_batch),
+            loss=sequence_head_loss(self, logits, labels, num_items_in_batch, **checked),
             logits=logits,
             hidden_states=encoded.hidden_states_of(0),
             hidden_states_2=encoded.hidden_states_of(1),
@@ -330,13 +371,16 @@ class SequencePairClassificationHead(MixerHead):
                 f"task_ids must hold one task per pair, shape {tuple(logits.shape[:1])}, "
                 f"got {tuple(task_ids.shape)}."
             )
-        check_ids("task_ids", task_ids, num_tasks)
         index = task_ids.to(logits.device).long().view(-1, 1, 1)
         return logits.take_along_dim(index, dim=1).squeeze(1)
 
 
 def sequence_head_loss(
-    head: MixerHead, logits: Tensor, labels: Tensor | None, num_items_in_batch: Tensor | int | None
+    head: MixerHead,
+    logits: Tensor,
+    labels: Tensor | None,
+    num_items_in_batch: Tensor | int | None,
+    **checked: bool,
 ) -> Tensor | None:
     """The loss of a head with one prediction per sequence, `None` without labels."""
     if labels is None:
@@ -348,14 +392,5 @@ def sequence_head_loss(
         problem_type=head.config.problem_type,
         class_weights=head.config.class_weights,
         num_items_in_batch=num_items_in_batch,
+        **checked,
     )
-
-
-def pack_labels(labels: Tensor, shape: tuple[int, int], pack: Pack) -> Tensor:
-    """Labels `(B, L)` in the layout of the input -> `(T,)`; padding of a static pack has none."""
-    check_tensor("labels", labels)
-    if tuple(labels.shape) != tuple(shape):
-        raise ValueError(
-            f"labels must have shape {tuple(shape)} like the input, got {tuple(labels.shape)}."
-        )
-    return pack.blank(pack.gather(labels.to(pack.lengths.device).flatten()), IGNORED)

@@ -6,9 +6,11 @@ from transformers import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple, logging
 
+from .border import make_border
 from .configuration_mixer import MixerConfig
-from .heads import MixerHead, pack_labels
+from .heads import MixerHead
 from .inputs import SequenceBatch
+from .labels import ask_about_tokens, pack_labels
 from .losses import IGNORED, token_loss
 from .packing import Pack
 from .starts import start_as_output
@@ -69,8 +71,11 @@ class CausalLMHead(MixerHead, GenerationMixin):
         )
         if use_cache and past_key_values is None:
             past_key_values = self.make_cache()
+        border = make_border(self.config.check_inputs)
+        checked = ask_about_tokens(self, border, batch, labels, self.config.vocab_size)
         encoded = self.model(
             batches=(batch,),
+            border=border,
             output_hidden_states=output_hidden_states,
             token_type_ids=token_type_ids,
             past_key_values=past_key_values,
@@ -82,7 +87,9 @@ class CausalLMHead(MixerHead, GenerationMixin):
                 pack_labels(labels, encoded.shapes[0], encoded.pack), encoded.pack
             )
             packed = self.lm_head(hidden)
-            loss = self.loss_function(packed, targets, num_items_in_batch=num_items_in_batch)
+            loss = self.loss_function(
+                packed, targets, num_items_in_batch=num_items_in_batch, **checked
+            )
             logits = encoded.unpack(packed)[0][:, -logits_to_keep:]
         elif logits_to_keep:
             logits = self.lm_head(encoded.unpack(hidden)[0][:, -logits_to_keep:])

@@ -2,12 +2,15 @@
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers.utils import TransformersKwargs
 
+from .border import Border
 from .configuration_mixer import MixerConfig
 from .packing import Boundaries, use_static_layout
 
@@ -37,11 +40,32 @@ class SequenceBatch(NamedTuple):
         return given[0], contents[given[0]]
 
 
-def check_batches(batches: Sequence[SequenceBatch], config: MixerConfig) -> list[Boundaries]:
-    """Check one batch, or the two of a pair model, whose arguments end in `_2` for the second."""
-    if len(batches) == 1:
-        return [check_batch(batches[0], config)]
-    first, second = check_batch(batches[0], config), check_batch(batches[1], config, "_2")
+def check_batches(
+    batches: Sequence[SequenceBatch], config: MixerConfig, border: Border | None = None
+) -> list[Boundaries]:
+    """Check one batch, or the two of a pair model, whose arguments end in `_2` for the second.
+
+    All that is asked at the `border` is answered here.
+    """
+    border = Border(config.check_inputs) if border is None else border
+    # filled when the questions are answered
+    sizes: list[list[int]] = [[] for _ in batches]
+    found = [
+        check_batch(batch, config, border, into, suffix)
+        for batch, into, suffix in zip(batches, sizes, ("", "_2"), strict=False)
+    ]
+    border.settle()
+    if not use_static_layout():
+        found = [
+            replace(part, sizes=tuple(into)) if into else part
+            for part, into in zip(found, sizes, strict=True)
+        ]
+    return found if len(found) == 1 else check_pair(batches, found)
+
+
+def check_pair(batches: Sequence[SequenceBatch], boundaries: list[Boundaries]) -> list[Boundaries]:
+    """Refuse two batches that do not go together."""
+    first, second = boundaries
     names = batches[0].given()[0], batches[1].given("_2")[0]
     if f"{names[0]}_2" != names[1]:
         raise ValueError(
@@ -59,15 +83,18 @@ def count_sequences(batch: Boundaries) -> int:
     return batch.shape[0] if batch.cu_seq_lens is None else batch.cu_seq_lens.shape[0] - 1
 
 
-def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> Boundaries:
+def check_batch(
+    batch: SequenceBatch, config: MixerConfig, border: Border, sizes: list[int], suffix: str = ""
+) -> Boundaries:
     """How a batch divides into sequences, or a `ValueError` if the model cannot read it.
 
-    What needs a look at the values (lengths, ids) is skipped while compiling and exporting.
+    What needs a look at the values (lengths, ids) is asked at the `border`; the lengths go into
+    `sizes`. It is skipped while compiling and exporting.
     """
     name, content = batch.given(suffix)
     for part in (name, f"attention_mask{suffix}", f"cu_seq_lens_q{suffix}"):
         check_tensor(part, getattr(batch, part.removesuffix("_2")))
-    _check_content(name.removesuffix("_2"), name, content, config)
+    _check_content(name.removesuffix("_2"), name, content, config, border)
     shape = (content.shape[0], content.shape[1])
     mask, boundaries = batch.attention_mask, batch.cu_seq_lens_q
     if mask is not None and boundaries is not None:
@@ -76,8 +103,8 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
             "mask with padded input or the boundaries with flat input, not both."
         )
     if boundaries is not None:
-        _check_boundaries(boundaries, batch.max_length_q, shape, suffix)
-        boundaries = boundaries.to(content.device).long()
+        _check_boundaries(boundaries, batch.max_length_q, shape, suffix, border, sizes)
+        boundaries = boundaries.to(content.device, non_blocking=True).long()
         return Boundaries(shape, content.device, cu_seq_lens=boundaries, longest=batch.max_length_q)
     if batch.max_length_q is not None:
         raise ValueError(
@@ -89,7 +116,9 @@ def check_batch(batch: SequenceBatch, config: MixerConfig, suffix: str = "") -> 
             f"{name} has shape {tuple(content.shape)}: every sequence needs at least one token."
         )
     if mask is not None:
-        mask = _check_mask(mask.to(content.device), shape, suffix)
+        mask = _check_mask(mask.to(content.device), shape, suffix, border, sizes)
+    elif not use_static_layout():
+        sizes += [shape[1]] * shape[0]
     return Boundaries(shape, content.device, mask=mask)
 
 
@@ -135,7 +164,9 @@ def _hint(name: str, num_batches: int, own_arguments: Sequence[str]) -> str:
     return f", did you mean {close[0]}?" if close else "."
 
 
-def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -> None:
+def _check_content(
+    kind: str, name: str, content: Tensor, config: MixerConfig, border: Border
+) -> None:
     wanted = {
         "input_ids": ("(B, L)", None),
         "input_values": ("(B, L, F)", config.input_features),
@@ -152,7 +183,7 @@ def _check_content(kind: str, name: str, content: Tensor, config: MixerConfig) -
             )
         if config.main_input != "input_ids":
             raise ValueError(f"This model reads {config.main_input}, got {name}.")
-        check_ids(name, content, config.vocab_size, " (config.vocab_size)")
+        ask_ids(border, name, content, config.vocab_size, " (config.vocab_size)")
         return
     if kind == "input_values" and config.main_input not in ("input_ids", "input_values"):
         raise ValueError(f"This model reads {config.main_input}, got {name}.")
@@ -179,40 +210,58 @@ def check_tensor(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a torch tensor, got a {kind}: torch.as_tensor makes one.")
 
 
-def check_ids(name: str, ids: Tensor, limit: int, why: str = "") -> None:
-    """Refuse ids that are not whole numbers in `0..limit - 1`."""
+def ask_ids(border: Border, name: str, ids: Tensor, limit: int, why: str = "") -> None:
+    """Refuse ids that are not whole numbers in `0..limit - 1`, once the border is settled."""
     if ids.is_floating_point() or ids.dtype == torch.bool:
         raise ValueError(f"{name} must hold integers, got {ids.dtype}.")
-    if use_static_layout() or ids.numel() == 0 or ids.device.type == "meta":
-        return
-    low, high = (int(bound) for bound in torch.aminmax(ids))
-    if low < 0 or high >= limit:
-        raise ValueError(f"{name} must lie in 0..{limit - 1}{why}, got {low} to {high}.")
+
+    def check(bounds: list[int]) -> None:
+        low, high = bounds
+        if low < 0 or high >= limit:
+            raise ValueError(f"{name} must lie in 0..{limit - 1}{why}, got {low} to {high}.")
+
+    border.ask_bounds(ids, check)
 
 
-def _check_mask(mask: Tensor, shape: tuple[int, int], suffix: str) -> Tensor:
+def _check_mask(
+    mask: Tensor, shape: tuple[int, int], suffix: str, border: Border, sizes: list[int]
+) -> Tensor:
     if tuple(mask.shape) != shape:
         raise ValueError(
             f"attention_mask{suffix} must have shape {shape} like the input, got "
             f"{tuple(mask.shape)}."
         )
-    if not use_static_layout():
-        if not bool(((mask == 0) | (mask == 1)).all()):
+    chosen = mask != 0
+    if use_static_layout():
+        return chosen
+    others = chosen & (mask != 1)
+
+    def refuse() -> None:
+        raise ValueError(
+            f"attention_mask{suffix} must hold only 0 and 1, got {mask[others][0].item()}."
+        )
+
+    def take(lengths: list[int]) -> None:
+        # looked for in any case: they are here, and nothing can be computed for no token
+        if 0 in lengths:
             raise ValueError(
-                f"attention_mask{suffix} must hold only 0 and 1, got "
-                f"{mask[(mask != 0) & (mask != 1)][0].item()}."
-            )
-        empty = (mask.sum(1) == 0).nonzero().flatten().tolist()
-        if empty:
-            raise ValueError(
-                f"Every sequence needs at least one token, but row {empty[0]} of "
+                f"Every sequence needs at least one token, but row {lengths.index(0)} of "
                 f"attention_mask{suffix} is all 0."
             )
-    return mask != 0
+        sizes.extend(lengths)
+
+    border.ask_if(others, refuse)
+    border.ask(chosen.sum(1), take)
+    return chosen
 
 
 def _check_boundaries(
-    boundaries: Tensor, max_length: int | None, shape: tuple[int, int], suffix: str
+    boundaries: Tensor,
+    max_length: int | None,
+    shape: tuple[int, int],
+    suffix: str,
+    border: Border,
+    sizes: list[int],
 ) -> None:
     name = f"cu_seq_lens_q{suffix}"
     if shape[0] != 1:
@@ -225,21 +274,25 @@ def _check_boundaries(
             f"{name} must be a vector of integers 0 = c_0 < c_1 < ... < c_B = T, got "
             f"{boundaries.dtype} of shape {tuple(boundaries.shape)}."
         )
-    if use_static_layout():
-        return
-    steps = boundaries.long().diff()
-    if int(boundaries[0]) != 0 or int(boundaries[-1]) != shape[1]:
-        raise ValueError(
-            f"{name} must run from 0 to the number of tokens {shape[1]}, "
-            f"got {int(boundaries[0])} to {int(boundaries[-1])}."
-        )
-    if int(steps.min()) < 1:
-        raise ValueError(
-            f"Every sequence needs at least one token, but {name} does not grow at sequence "
-            f"{int(steps.argmin())}."
-        )
-    if max_length is not None and int(steps.max()) > max_length:
-        raise ValueError(
-            f"max_length_q{suffix}={max_length} is below the longest sequence of {name}, "
-            f"{int(steps.max())} tokens."
-        )
+
+    def take(places: list[int]) -> None:
+        if places[0] != 0 or places[-1] != shape[1]:
+            raise ValueError(
+                f"{name} must run from 0 to the number of tokens {shape[1]}, "
+                f"got {places[0]} to {places[-1]}."
+            )
+        steps = [end - start for start, end in pairwise(places)]
+        if min(steps) < 1:
+            raise ValueError(
+                f"Every sequence needs at least one token, but {name} does not grow at sequence "
+                f"{steps.index(min(steps))}."
+            )
+        if max_length is not None and max(steps) > max_length:
+            raise ValueError(
+                f"max_length_q{suffix}={max_length} is below the longest sequence of {name}, "
+                f"{max(steps)} tokens."
+            )
+        sizes.extend(steps)
+
+    if not use_static_layout():
+        border.ask(boundaries, take)

@@ -5,13 +5,34 @@ distributed step), else the items at hand, so that gradients do not depend on ho
 batches.
 """
 
+from functools import partial
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .packing import at_least_float32, use_static_layout
+from .border import Border
+from .packing import at_least_float32, upload
 
 IGNORED = -100
+SINGLE_LABEL = "single_label_classification"
+
+
+def ask_about(
+    loss_function: Any, border: Border | None, labels: Any, num_labels: int, **settings: Any
+) -> dict[str, bool]:
+    """Have the labels of a loss checked at a border, before anything is computed.
+
+    Returns the arguments that then tell the loss not to do it itself. A loss of the user's own
+    checks what it wants.
+    """
+    ask = getattr(loss_function, "ask", None)
+    if ask is None or border is None:
+        return {}
+    if torch.is_tensor(labels):
+        ask(border, labels, num_labels, **settings)
+    return {"check": False}
 
 
 def average(losses: Tensor, count: Tensor | int, num_items_in_batch: Tensor | int | None) -> Tensor:
@@ -27,11 +48,14 @@ def token_loss(
     labels: Tensor,
     class_weights: list[float] | None = None,
     num_items_in_batch: Tensor | int | None = None,
+    check: bool = True,
 ) -> Tensor:
     """Cross-entropy of tokens: `logits` `(T, C)`, `labels` `(T,)` with -100 where there is none."""
     logits = at_least_float32(logits)
-    labels = _check_classes(labels, logits.shape[-1])
-    weights = None if class_weights is None else logits.new_tensor(class_weights)
+    if check:
+        _check_now(ask_classes, labels, logits.shape[-1])
+    labels = labels.long()
+    weights = None if class_weights is None else upload(class_weights, logits.device, logits.dtype)
     losses = functional.cross_entropy(
         logits, labels, weights, ignore_index=IGNORED, reduction="none"
     )
@@ -44,11 +68,7 @@ def infer_problem(problem_type: str | None, num_labels: int, labels: Tensor) -> 
         return problem_type
     if num_labels == 1:
         return "regression"
-    return (
-        "multi_label_classification"
-        if labels.is_floating_point()
-        else "single_label_classification"
-    )
+    return "multi_label_classification" if labels.is_floating_point() else SINGLE_LABEL
 
 
 def sequence_loss(
@@ -57,6 +77,7 @@ def sequence_loss(
     problem_type: str | None = None,
     class_weights: list[float] | None = None,
     num_items_in_batch: Tensor | int | None = None,
+    check: bool = True,
 ) -> Tensor:
     """Loss of one prediction per sequence, `logits` `(B, C)`.
 
@@ -68,53 +89,79 @@ def sequence_loss(
     labels = labels.to(logits.device)
     logits = at_least_float32(logits)
     problem = infer_problem(problem_type, logits.shape[-1], labels)
-    weights = None if class_weights is None else logits.new_tensor(class_weights)
-    if problem == "single_label_classification":
-        _check_shape(labels, (logits.shape[0],), problem)
-        labels = _check_classes(labels.view(-1), logits.shape[-1])
+    accepted = (logits.shape[0],) if problem == SINGLE_LABEL else tuple(logits.shape)
+    _check_shape(labels, accepted, problem)
+    if check:
+        _check_now(partial(ask_sequences, problem_type=problem), labels, logits.shape[-1])
+    weights = None if class_weights is None else upload(class_weights, logits.device, logits.dtype)
+    if problem == SINGLE_LABEL:
+        labels = labels.view(-1).long()
         losses = functional.cross_entropy(
             logits, labels, weights, ignore_index=IGNORED, reduction="none"
         )
         return average(losses, (labels != IGNORED).sum(), num_items_in_batch)
-    _check_shape(labels, tuple(logits.shape), problem)
     targets = labels.view_as(logits).to(logits.dtype)
     if problem == "regression":
         losses = functional.mse_loss(logits, targets, reduction="none")
         return average(losses, losses.numel(), num_items_in_batch)
     known = targets != IGNORED
-    _check_shares(torch.where(known, targets, 0))
     losses = functional.binary_cross_entropy_with_logits(
         logits, torch.where(known, targets, 0), reduction="none", pos_weight=weights
     )
     return average(torch.where(known, losses, 0), known.sum(), num_items_in_batch)
 
 
-def _check_classes(labels: Tensor, num_classes: int) -> Tensor:
-    """Labels as int64, each a class or -100."""
-    given, labels = labels, labels.long()
-    if not use_static_layout() and labels.numel():
-        if given.is_floating_point() and bool((given != labels).any()):
-            raise ValueError("labels of classes must be whole numbers, got others.")
-        known = torch.where(labels == IGNORED, 0, labels)
-        low, high = (int(bound) for bound in torch.aminmax(known))
+def ask_classes(
+    border: Border, labels: Tensor, num_classes: int, mask: Tensor | None = None
+) -> None:
+    """Refuse labels that are neither a class nor -100; those outside of `mask` may be anything."""
+    whole = labels.long()
+    known = whole != IGNORED if mask is None else (whole != IGNORED) & mask
+    if labels.is_floating_point():
+        border.ask_if((labels != whole) & known, _refuse_fractions)
+
+    def check(bounds: list[int]) -> None:
+        low, high = bounds
         if low < 0 or high >= num_classes:
             raise ValueError(
                 f"labels must lie in 0..{num_classes - 1}, or be {IGNORED} for none, got {low} to "
                 f"{high}."
             )
-    return labels
+
+    border.ask_bounds(torch.where(known, whole, 0), check)
 
 
-def _check_shares(targets: Tensor) -> None:
-    """Refuse targets of a binary cross-entropy that are not in [0, 1]."""
-    if use_static_layout() or not targets.numel():
-        return
-    is_wrong = ~((targets >= 0) & (targets <= 1))
-    if bool(is_wrong.any()):
-        raise ValueError(
-            f"labels of multi_label_classification must lie in [0, 1], or be {IGNORED} for none, "
-            f"got {targets[is_wrong][0].item():g}."
-        )
+def _refuse_fractions() -> None:
+    raise ValueError("labels of classes must be whole numbers, got others.")
+
+
+def ask_sequences(
+    border: Border, labels: Tensor, num_labels: int, problem_type: str | None = None
+) -> None:
+    """Refuse labels that are no classes, or no targets of a binary cross-entropy in [0, 1]."""
+    problem = infer_problem(problem_type, num_labels, labels)
+    if problem == SINGLE_LABEL:
+        ask_classes(border, labels, num_labels)
+    elif problem == "multi_label_classification":
+        is_wrong = (labels != IGNORED) & ~((labels >= 0) & (labels <= 1))
+
+        def refuse() -> None:
+            raise ValueError(
+                f"labels of {problem} must lie in [0, 1], or be {IGNORED} for none, "
+                f"got {labels[is_wrong][0].item():g}."
+            )
+
+        border.ask_if(is_wrong, refuse)
+
+
+def _check_now(ask: Any, labels: Tensor, num_labels: int) -> None:
+    border = Border()
+    ask(border, labels, num_labels)
+    border.settle()
+
+
+token_loss.ask = ask_classes  # type: ignore[attr-defined]  # what heads look for
+sequence_loss.ask = ask_sequences  # type: ignore[attr-defined]
 
 
 def _check_shape(labels: Tensor, shape: tuple[int, ...], problem: str) -> None:

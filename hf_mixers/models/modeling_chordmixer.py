@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ._compat import in_function_transform
+from .accelerated import find_kernels
 from .configuration_chordmixer import ChordMixerConfig
 from .heads import (
     MaskedLMHead,
@@ -27,6 +28,7 @@ from .modeling_mixer import MixerModel, MixerPreTrainedModel
 from .norms import TokenLayerNorm, make_norm
 from .ops_chord import chord_offsets, rotate
 from .ops_chord_fused import BranchSettings, ChordBranch, add_branch, product_dtype
+from .ops_chord_triton import TritonBranch
 from .packing import Pack
 from .stack import MixerStack, is_plain
 from .stack_reversible import ReversibleStack
@@ -53,7 +55,7 @@ class ChordMixerBlock(nn.Module):
         self.mix = TokenMLP(width, intermediate_size, width, hidden_dropout_prob)
         start_as_branch_end(self.mix.fc2, config)
         self.norm_after = make_norm(config.post_norm, width, groups, config.norm_eps)
-        self.fused = config.fused
+        self.fused, self.use_triton = config.fused, config.use_triton
         self.offsets = chord_offsets(config.num_tracks, config.rotation == "alternating")
         self.settings = BranchSettings(self.offsets, self.rotate_first, config.norm_eps)
 
@@ -95,7 +97,11 @@ class ChordMixerBlock(nn.Module):
         norms_fit = self.norm_after is None and (self.norm_before is None or self.norm_is_fused)
         if not (norms_fit and self.can_fuse(pack) and is_plain(self)):
             return None
-        return ChordBranch(self.settings, pack, self.fused_weights(), product_dtype(hidden))
+        what = self.settings, pack, self.fused_weights(), product_dtype(hidden)
+        kernels = None
+        if pack.share is None:
+            kernels = find_kernels(self.use_triton, hidden, hidden.shape[1])
+        return ChordBranch(*what) if kernels is None else TritonBranch(kernels, *what)
 
     def fused_weights(self) -> tuple[Tensor | None, ...]:
         """Weights of the branch in the order of `ChordBranch`."""
@@ -171,6 +177,8 @@ class ChordMixerModel(ChordMixerPreTrainedModel, MixerModel):
     >>> output.last_hidden_state.shape, output.pooler_output.shape
     (torch.Size([2, 4, 52]), torch.Size([2, 52]))
     """
+
+    can_share_packs = True
 
     @staticmethod
     def make_layer(config: ChordMixerConfig, index: int) -> ChordMixerBlock:

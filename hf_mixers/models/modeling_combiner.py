@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from .attention_combiner import ClusterCentroids, CombinerAttention
+from .border import Border
 from .cache_combiner import CombinerCache, CombinerCacheLayer
 from .configuration_combiner import CombinerConfig
 from .heads import (
@@ -26,7 +27,7 @@ from .heads import (
     TokenClassificationHead,
 )
 from .heads_causal import CausalLMHead
-from .inputs import SequenceBatch, check_batches, check_extras, check_ids
+from .inputs import SequenceBatch, ask_ids, check_batches, check_extras
 from .modeling_mixer import Encoded, HiddenStates, MixerModel, MixerPreTrainedModel
 from .packing import Pack, make_pack
 from .starts import start_as_branch_end
@@ -116,12 +117,19 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
     def make_layer(config: CombinerConfig, index: int) -> CombinerBlock:
         return CombinerBlock(config, index)
 
-    def read(self, batches: tuple[SequenceBatch, ...], own: dict) -> tuple[SequenceBatch, ...]:
+    def read(
+        self, batches: tuple[SequenceBatch, ...], own: dict, border: Border
+    ) -> tuple[SequenceBatch, ...]:
         if not self.config.type_vocab_size:
             return batches
         done = []
         for batch, name in zip(batches, ("token_type_ids", "token_type_ids_2"), strict=False):
-            done.append(batch._replace(token_type_ids=own.get(name)))
+            ids = own.get(name)
+            if torch.is_tensor(ids):
+                _check_shape_of_types(name, ids, batch)
+                limit = self.config.type_vocab_size
+                ask_ids(border, "token_type_ids", ids, limit, " (config.type_vocab_size)")
+            done.append(batch._replace(token_type_ids=ids))
         return tuple(done)
 
     def _encode(
@@ -138,18 +146,23 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
                 f"past_key_values must be a CombinerCache, got {type(cache).__name__}."
             )
         own = {name: extras.pop(name) for name in self.own_arguments if name in extras}
-        (batch,) = self.read(batches, own)
+        border = extras.pop("border", None) or Border(self.config.check_inputs)
+        (batch,) = self.read(batches, own, border)
         check_extras(extras, batches, self.own_arguments)
-        return self._encode_next(batch, cache, output_hidden_states)
+        return self._encode_next(batch, cache, output_hidden_states, border)
 
     def _encode_next(
-        self, batch: SequenceBatch, cache: CombinerCache, output_hidden_states: bool | None
+        self,
+        batch: SequenceBatch,
+        cache: CombinerCache,
+        output_hidden_states: bool | None,
+        border: Border,
     ) -> Encoded:
         """What follows the sequences of a cache, or begins them, through the trunk."""
         seen, past = cache.get_seq_length(), cache.lengths
         if seen:
             batch = _only_new(batch, seen, len(past))
-        boundaries = check_batches((batch,), self.config)
+        boundaries = check_batches((batch,), self.config, border)
         pack = make_pack(boundaries)
         if pack.is_static:
             raise ValueError("past_key_values cannot be compiled or exported.")
@@ -190,20 +203,11 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
 
     def _token_types(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:
         parts = []
-        for number, batch in enumerate(batches):
-            shape = batch.given()[1].shape[:2]
+        for batch in batches:
             ids = batch.token_type_ids
             if ids is None:
+                shape = batch.given()[1].shape[:2]
                 ids = torch.zeros(shape, dtype=torch.long, device=pack.lengths.device)
-            elif ids.shape != shape:
-                suffix = "_2" if number else ""
-                raise ValueError(
-                    f"token_type_ids{suffix} must have shape {tuple(shape)} like the input, got "
-                    f"{tuple(ids.shape)}."
-                )
-            check_ids(
-                "token_type_ids", ids, self.config.type_vocab_size, " (config.type_vocab_size)"
-            )
             parts.append(ids.flatten())
         return pack.blank(pack.gather(torch.cat(parts))).long()
 
@@ -211,6 +215,17 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
         if self.config.position_embedding_type == "sinusoidal":
             return sinusoids(positions, self.config.hidden_size).to(self.dtype)
         return super()._embed_positions(positions)
+
+
+def _check_shape_of_types(name: str, ids: Tensor, batch: SequenceBatch) -> None:
+    # what a batch without content is told comes later
+    contents = [part for part in batch[:3] if torch.is_tensor(part)]
+    for content in contents:
+        if ids.shape != content.shape[:2]:
+            raise ValueError(
+                f"{name} must have shape {tuple(content.shape[:2])} like the input, got "
+                f"{tuple(ids.shape)}."
+            )
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

@@ -11,6 +11,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple, logging
 
+from .border import Border
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras, count_sequences
 from .norms import RunningStandardize, TokenLayerNorm
@@ -24,6 +25,7 @@ from .packing import (
     segment_mean,
 )
 from .recording import HiddenStates, check_blocks, split_attentions, unpack_batches
+from .sharing import current_group, share_pack
 from .stack import MixerStack, is_plain
 from .words import KmerEncoder, kmer_profile, words_around
 
@@ -167,6 +169,8 @@ class MixerModel(MixerPreTrainedModel):
 
     # arguments of `forward` that a family reads besides those of every model; `read` gets them
     own_arguments: tuple[str, ...] = ()
+    # whether several processes can share a pack, see `sharing`
+    can_share_packs = False
     # what is to be said of sequences that are longer than the model is built for
     beyond_built_length = "its ends may not hear each other"
 
@@ -213,8 +217,13 @@ class MixerModel(MixerPreTrainedModel):
         """How the blocks are joined."""
         return MixerStack
 
-    def read(self, batches: tuple[SequenceBatch, ...], own: dict) -> tuple[SequenceBatch, ...]:
-        """Batches, into which a family puts what the caller gave of its `own_arguments`."""
+    def read(
+        self, batches: tuple[SequenceBatch, ...], own: dict, border: Border
+    ) -> tuple[SequenceBatch, ...]:
+        """Batches, into which a family puts what the caller gave of its `own_arguments`.
+
+        What is to be known of their values is asked at the `border`.
+        """
         return batches
 
     def add_prefix(self, config: MixerConfig) -> None:
@@ -292,14 +301,15 @@ class MixerModel(MixerPreTrainedModel):
             output_attentions = self.config.output_attentions
         if output_attentions:
             self.check_attentions()
-        batches = self.read(batches, {name: own[name] for name in own if own[name] is not None})
+        # heads may have asked about labels
+        border = extras.pop("border", None) or Border(self.config.check_inputs)
+        given = {name: own[name] for name in own if own[name] is not None}
+        batches = self.read(batches, given, border)
         check_extras(extras, batches, self.own_arguments)
-        boundaries = check_batches(batches, self.config)
-        # flat pooling reads padding as tokens, and with a mask there would be too few of them
-        for batch in batches if self.config.pooling != "flat" else ():
-            if batch.input_ids is not None and batch.cu_seq_lens_q is None:
-                self.warn_if_padding_and_no_attention_mask(batch.input_ids, batch.attention_mask)
-        pack = make_pack(boundaries)
+        for batch in batches:
+            self._ask_about_padding(batch, border)
+        boundaries = check_batches(batches, self.config, border)
+        pack = self._share(make_pack(boundaries))
         self._check_lengths(pack)
         hidden, *beside = self.enter(*self._embed(batches, pack))
 
@@ -355,6 +365,35 @@ class MixerModel(MixerPreTrainedModel):
             self.kmers,
             self._find_ids(batches, pack),
         )
+
+    def _share(self, pack: Pack) -> Pack:
+        """The rows of a pack that this process has; all of them unless packs are shared."""
+        group = current_group()
+        if group is None:
+            return pack
+        config = self.config
+        reasons = {
+            f"{type(self).__name__}": not self.can_share_packs,
+            "compiled models": pack.is_static,
+            f"pooling={config.pooling!r}": config.pooling in ("cls", "flat"),
+            "ngram_size and kmer_size": config.reads_words,
+            "batch norm": any(isinstance(part, nn.BatchNorm1d) for part in self.modules()),
+        }
+        for name, is_so in reasons.items():
+            if is_so:
+                raise ValueError(f"Sequences cannot be shared by processes with {name}.")
+        return share_pack(pack, group)
+
+    def _ask_about_padding(self, batch: SequenceBatch, border: Border) -> None:
+        """Warn, as all models of transformers do, of what looks like padding without a mask."""
+        ids, pad = batch.input_ids, self.config.pad_token_id
+        # flat pooling reads padding as tokens, and with a mask there would be too few of them
+        if self.config.pooling == "flat" or pad is None or not torch.is_tensor(ids):
+            return
+        is_plain = batch.attention_mask is None and batch.cu_seq_lens_q is None
+        if is_plain and border.checks and ids.dim() == 2 and ids.numel():
+            ends = torch.stack([ids[:, 0], ids[:, -1]]) == pad
+            border.ask_if(ends, lambda: self.warn_if_padding_and_no_attention_mask(ids, None))
 
     @staticmethod
     def _gather(batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:

@@ -21,6 +21,7 @@ from transformers.utils import can_return_tuple
 from ._compat import assert_at_run_time, attention_name
 from .attention_heads import FmmHeads, LinformerHeads, PerformerHeads
 from .attention_multiresolution import make_attention
+from .border import Border
 from .configuration_mrsformer import MrsFormerConfig
 from .embed_images import PatchEmbedding
 from .embed_tables import ColumnEmbedding
@@ -181,7 +182,9 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
             return PatchEmbedding(config)
         return ColumnEmbedding(config) if config.num_columns else MixerModel.make_embedding(config)
 
-    def read(self, batches: tuple[SequenceBatch, ...], own: dict) -> tuple[SequenceBatch, ...]:
+    def read(
+        self, batches: tuple[SequenceBatch, ...], own: dict, border: Border
+    ) -> tuple[SequenceBatch, ...]:
         """Images and tables as embeddings."""
         names = self.own_arguments
         for name, value in own.items():
@@ -197,7 +200,13 @@ class MrsFormerModel(MrsFormerPreTrainedModel, MixerModel):
         unread = [name for name in own if name not in reads]
         if unread:
             raise ValueError(f"This model reads {wanted}, got {unread[0]}.")
-        embedded = self.get_input_embeddings()(*(own.get(name) for name in reads))
+        embedding: Any = self.get_input_embeddings()
+        parts = [own.get(name) for name in reads]
+        if isinstance(embedding, ColumnEmbedding):
+            numbers, categories = parts
+            embedding.check(numbers, categories, border)
+            border.settle()
+        embedded = embedding(*parts)
         return (SequenceBatch(inputs_embeds=embedded),)
 
     def check_attentions(self) -> None:

@@ -34,13 +34,14 @@ class ParamixerFactor(GradientCheckpointingLayer):
 
     def __init__(self, config: ParamixerConfig, index: int):
         super().__init__()
+        self.use_triton = config.use_triton
         self.offsets = link_offsets(config.link_protocol, config.num_links, index)
         self.links = TokenMLP(config.hidden_size, config.intermediate_size, config.num_links)
 
     def forward(
         self, values: Tensor, pack: Pack, embedded: Tensor, residual: Tensor | None
     ) -> Tensor:
-        mixed = mix_links(values, self.links(embedded), pack, self.offsets)
+        mixed = mix_links(values, self.links(embedded), pack, self.offsets, self.use_triton)
         return mixed if residual is None else mixed + residual
 
 
@@ -93,6 +94,8 @@ class ParamixerModel(ParamixerPreTrainedModel, MixerModel):
     >>> output.last_hidden_state.shape, output.pooler_output.shape
     (torch.Size([2, 4, 32]), torch.Size([2, 32]))
     """
+
+    can_share_packs = True
 
     def __init__(self, config: ParamixerConfig):
         super().__init__(config)

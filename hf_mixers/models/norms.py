@@ -100,7 +100,7 @@ class SequenceGroupNorm(nn.GroupNorm):
     """Normalises groups of channels over all tokens of one sequence."""
 
     def forward(self, hidden: Tensor, pack: Pack) -> Tensor:
-        if pack.num_rows == 0:
+        if pack.num_rows == 0 and pack.share is None:
             return hidden * self.weight + self.bias
         groups = at_least_float32(hidden).unflatten(1, (self.num_groups, -1))
         mean = segment_mean(groups.mean(2), pack)[pack.sequence].unsqueeze(2)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .packing import Pack
+from .sharing import rotate_shared
 
 
 def chord_offsets(num_tracks: int, alternating: bool = False) -> tuple[int, ...]:
@@ -28,6 +29,8 @@ def rotate(hidden: Tensor, pack: Pack, offsets: tuple[int, ...]) -> Tensor:
         hidden: `(T, D)`, D a multiple of the number of tracks.
         offsets: Shift of every track, the first 0.
     """
+    if pack.share is not None:
+        return rotate_shared(hidden, pack, offsets)
     gather = _gather_at_once if pack.is_compiled else _gather_by_track
     layout = pack.position, pack.row_lengths, pack.valid
     return _Rotate.apply(hidden, *layout, offsets, gather, False)

@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from .branch import Scratch, keeps_both
 from .ops_chord_rows import Rotation, chunks
 from .packing import Pack, at_least_float32
+from .sharing import SharedRotation
 
 gelu = torch.nn.functional.gelu
 gelu_in_place = torch.ops.aten.gelu_
@@ -64,9 +65,9 @@ class ChordBranch:
         if self.needs_scratch and scratch is None:
             scratch = torch.empty_like(source)
         if self.settings.rotate_first:
-            rotation = Rotation.of(self.pack, self.settings.offsets)
             if self.norm is not None:
                 source, _, _ = self._normalise_all(source, scratch)
+            rotation = self._rotation().reading(source)
             rotated = self._chunk_buffer(source)
             for rows in self._chunks():
                 hidden = self._activated(rotation.rows(source, rows, rotated), rows, kept)
@@ -100,34 +101,40 @@ class ChordBranch:
         scratch: Scratch,
         kept: Tensor | None = None,
     ) -> "ChordGrads":
-        rotation = Rotation.of(self.pack, self.settings.offsets)
-        back = Rotation.of(self.pack, self.settings.offsets, inverse=True)
+        rotation, back = self._rotation(), self._rotation(inverse=True)
         grads = ChordGrads(self)
         inner = scratch.take("inner", len(source))
         buffer = self._chunk_buffer(source)
         if not self.settings.rotate_first:
+            turned = back.reading(grad)
             for rows in self._chunks():
-                back.rows(grad, rows, inner[rows])
+                turned.rows(grad, rows, inner[rows])
             for rows in self._chunks():
                 normal, mean, rstd = self._normalise(source[rows])
                 hidden = self._mix_backward(normal, inner[rows], rows, kept, grads)
                 part = _product(hidden, self.w1, buffer[: len(hidden)])
                 part = self._norm_backward(part, source[rows], mean, rstd, grads)
-                _add(base, part, rows, out)
+                add_part(base, part, rows, out)
             return grads
         normal, mean, rstd = source, None, None
         if self.norm is not None:
             normal, mean, rstd = self._normalise_all(source, scratch.take("normal", len(source)))
+        reader = rotation.reading(normal)
         for rows in self._chunks():
-            rotated = rotation.rows(normal, rows, buffer)
+            rotated = reader.rows(normal, rows, buffer)
             hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
             _product(hidden, self.w1, inner[rows])
+        reader = back.reading(inner)
         for rows in self._chunks():
-            part = back.rows(inner, rows, buffer)
+            part = reader.rows(inner, rows, buffer)
             if self.norm is not None:
                 part = self._norm_backward(part, source[rows], mean[rows], rstd[rows], grads)
-            _add(base, part, rows, out)
+            add_part(base, part, rows, out)
         return grads
+
+    def _rotation(self, inverse: bool = False) -> Rotation | SharedRotation:
+        kind = Rotation if self.pack.share is None else SharedRotation
+        return kind.of(self.pack, self.settings.offsets, inverse)
 
     def room_for_hidden(self) -> Tensor:
         return self.w1.new_empty(self.pack.num_rows, self.hidden_width)
@@ -160,7 +167,7 @@ class ChordBranch:
             torch.add(residual, mixed, alpha=sign, out=out)
 
     def _add_rotated(self, mixed: Tensor, residual: Tensor, out: Tensor, sign: int) -> Tensor:
-        rotation = Rotation.of(self.pack, self.settings.offsets)
+        rotation = self._rotation().reading(mixed)
         buffer = self._chunk_buffer(mixed)
         for rows in self._chunks():
             rotated = rotation.rows(mixed, rows, buffer)
@@ -207,27 +214,36 @@ class ChordGrads:
     """Sums over chunks of the gradients of a branch's weights, at least in float32."""
 
     def __init__(self, branch: ChordBranch):
-        weights = (branch.w1, branch.b1, branch.w2, branch.b2, *(branch.norm or ()))
-        self.sums = [torch.zeros_like(at_least_float32(weight)) for weight in weights]
+        self.sums: list[Tensor | None] = [None] * (4 if branch.norm is None else 6)
 
     def add_layer(self, layer: int, grad: Tensor, rows: Tensor) -> None:
-        weight, bias = self.sums[2 * layer - 2 : 2 * layer]
-        if weight.dtype == grad.dtype:
+        place = 2 * layer - 2
+        weight = self.sums[place]
+        if weight is not None and weight.dtype == grad.dtype:
             weight.addmm_(grad.t(), rows)
         else:
-            weight += grad.t() @ rows
-        bias += grad.sum(0)
+            self._add(place, grad.t() @ rows)
+        self._add(place + 1, grad.sum(0))
 
     def add_norm(self, weight: Tensor, bias: Tensor) -> None:
-        self.sums[4] += weight
-        self.sums[5] += bias
+        self._add(4, weight)
+        self._add(5, bias)
+
+    def _add(self, place: int, part: Tensor) -> None:
+        # the first chunk is often the only one
+        known = self.sums[place]
+        self.sums[place] = at_least_float32(part) if known is None else known.add_(part)
 
     def like(self, weights: tuple[Tensor | None, ...]) -> list[Tensor | None]:
         sums = [*self.sums, *[None] * (len(weights) - len(self.sums))]
-        return [
-            None if weight is None else part.to(weight.dtype)
-            for part, weight in zip(sums, weights, strict=True)
-        ]
+        return [_like(part, weight) for part, weight in zip(sums, weights, strict=True)]
+
+
+def _like(part: Tensor | None, weight: Tensor | None) -> Tensor | None:
+    """The gradient of a weight in its type; 0 where no row has been seen."""
+    if weight is None:
+        return None
+    return torch.zeros_like(weight) if part is None else part.to(weight.dtype)
 
 
 def _product(rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:
@@ -236,7 +252,8 @@ def _product(rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:
     return out.copy_(rows @ weight)
 
 
-def _add(base: Tensor | None, part: Tensor, rows: slice, out: Tensor) -> None:
+def add_part(base: Tensor | None, part: Tensor, rows: slice, out: Tensor) -> None:
+    """`out = base + part` for some rows; without a base `part` alone."""
     if base is None:
         out[rows] = part
     else:

@@ -12,7 +12,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from .packing import Pack
+from .packing import Pack, upload
 
 # rows that pass together: few enough for the cache, or enough to keep an accelerator busy
 CHUNK_ROWS = {"cpu": 4096}
@@ -21,10 +21,10 @@ CHUNK_ROWS_ELSEWHERE = 131_072
 KEPT_PLACES = 1 << 22
 
 
-def chunks(num_rows: int, device: torch.device) -> Iterator[slice]:
-    """Slices that cover all rows."""
+def chunks(num_rows: int, device: torch.device, start: int = 0) -> Iterator[slice]:
+    """Slices that cover all rows, or those from `start` on."""
     step = CHUNK_ROWS.get(device.type, CHUNK_ROWS_ELSEWHERE)
-    for first in range(0, num_rows, step):
+    for first in range(start, num_rows, step):
         yield slice(first, min(num_rows, first + step))
 
 
@@ -36,11 +36,19 @@ class Rotation:
         self.offsets = [-offset if inverse else offset for offset in offsets]
         self.ends = list(accumulate(pack.sizes))
         self._tables: tuple[Tensor, ...] | None = None
-        self._places: dict[tuple[int, int], Tensor] = {}
+        self._places: dict[int, Tensor] = {}
+
+    def reading(self, hidden: Tensor) -> "Rotation":
+        """What has `rows` of `hidden`."""
+        return self
 
     @classmethod
     def of(cls, pack: Pack, offsets: tuple[int, ...], inverse: bool = False) -> "Rotation":
-        """The rotation that an earlier block has used, if there is one."""
+        """The rotation that an earlier block has used, if there is one.
+
+        That of a pack is that of its first sequences too.
+        """
+        pack = pack if pack.whole is None else pack.whole
         key = cls, offsets, inverse
         if key not in pack.notes:
             pack.notes[key] = cls(pack, offsets, inverse)
@@ -58,13 +66,13 @@ class Rotation:
         return out
 
     def _index(self, rows: slice) -> Tensor:
-        key = rows.start, rows.stop
-        if key in self._places:
-            return self._places[key]
-        places = self._find_places(rows)
-        if self.pack.num_rows * self.num_tracks <= KEPT_PLACES:
-            self._places[key] = places
-        return places
+        if self.pack.num_rows * self.num_tracks > KEPT_PLACES:
+            return self._find_places(rows)
+        if rows.start not in self._places:
+            # all of the chunk: other blocks may be for more sequences than this one
+            whole = next(chunks(self.pack.num_rows, self.pack.sequence.device, rows.start))
+            self._places[rows.start] = self._find_places(whole)
+        return self._places[rows.start][: (rows.stop - rows.start) * self.num_tracks]
 
     def _copy_slices(self, hidden: Tensor, rows: slice, number: int, out: Tensor) -> None:
         """Rows of one sequence: each track comes from one stretch of rows, or two at its end."""
@@ -100,7 +108,7 @@ class Rotation:
         pack, tracks = self.pack, self.num_tracks
         small = pack.num_rows * tracks < 2**31
         dtype = torch.int32 if small else torch.int64
-        offsets = torch.tensor(self.offsets, device=pack.lengths.device)
+        offsets = upload(self.offsets, pack.lengths.device)
         lengths = pack.lengths[:, None]
         shifts = offsets % lengths - lengths
         shifts = shifts * tracks + torch.arange(tracks, device=offsets.device)

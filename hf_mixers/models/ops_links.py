@@ -3,23 +3,42 @@
 Paper: Yu, Khalitov, Cheng, Yang: Paramixer, CVPR 2022, with its supplement.
 Idea: row i of a factor, an N x N matrix, has K entries, at the columns i + offset (mod N) for the
   offsets of its protocol; the product is a weighted sum of K shifted copies of the values.
-Cost: O(T K D) time; a shifted copy at a time, and none for long sequences, which are read in place.
+Cost: O(T K D) time; a shifted copy at a time, and none for long sequences, which are read in place;
+  on accelerators one kernel per factor, which reads `(T, K)` row numbers.
 Ours differs from the authors' in having no list of the entries: links are counted modulo the length
 of each sequence of a batch. From the pack it needs lengths and positions.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from ._compat import bag_weight_grads
+from .accelerated import find_kernels
 from .ops_chord import chord_offsets, source_rows
-from .packing import Pack, at_least_float32
+from .packing import Pack, at_least_float32, upload
+from .sharing_links import mix_links_shared
 
 # rows from which two slices cost less than a gather, and rows that a cache holds for all links
 _LONG = 2048
 _PIECE = 8192
+# up to how many numbers the rows that links read are kept for the next factor
+KEPT_SOURCES = 1 << 22
+
+
+class Links(NamedTuple):
+    """What a product needs to know besides its tensors."""
+
+    offsets: tuple[int, ...]
+    runs: tuple[tuple[int, int], ...] | None
+    # "by link" for processors, "at once" for compilers, "bags" or "triton" for accelerators
+    way: str
+    notes: dict  # of the pack
+    kernels: Any = None
 
 
 def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
@@ -34,13 +53,20 @@ def link_offsets(protocol: str, num_links: int, factor: int) -> tuple[int, ...]:
     return 0, *ahead, *(-offset for offset in ahead)
 
 
-def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int]) -> Tensor:
+def mix_links(
+    values: Tensor,
+    weights: Tensor,
+    pack: Pack,
+    offsets: Sequence[int],
+    use_triton: bool = False,
+) -> Tensor:
     """Every row as the weighted sum of the rows that its links point to; equal links add up.
 
     Args:
         values: `(T, D)`.
         weights: `(T, K)`, one per link.
         offsets: K whole numbers; link l of position j reads position j + offset_l (mod N).
+        use_triton: Use kernels where they can run (`config.use_triton`).
     """
     if weights.shape != (values.shape[0], len(offsets)):
         raise ValueError(
@@ -50,7 +76,15 @@ def mix_links(values: Tensor, weights: Tensor, pack: Pack, offsets: Sequence[int
     dtype = torch.promote_types(values.dtype, weights.dtype)
     # padding has no links, or it would read itself and grow with every factor
     weights = pack.blank(weights).to(dtype)
-    links = tuple(offsets), _find_runs(pack), pack.is_compiled
+    way = "at once" if pack.is_compiled else "by link"
+    kernels = None
+    if not pack.is_static:
+        way = "by link" if values.device.type == "cpu" else "bags"
+        kernels = find_kernels(use_triton, values, values.shape[1])
+        way = way if kernels is None else "triton"
+    if pack.share is not None:
+        return mix_links_shared(values.to(dtype), weights, pack, tuple(offsets))
+    links = Links(tuple(offsets), _find_runs(pack), way, pack.notes, kernels)
     layout = pack.position, pack.row_lengths, pack.valid
     return _Product.apply(values.to(dtype), weights, *layout, links, False)
 
@@ -60,7 +94,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(values, weights, position, lengths, valid, links, transposed):
-        product = _product_at_once if links[-1] else _product_by_link
+        product = PRODUCTS[links.way]
         return product(values, weights, (position, lengths, valid), links, transposed)
 
     @staticmethod
@@ -85,7 +119,7 @@ class _Dots(torch.autograd.Function):
 
     @staticmethod
     def forward(rows, values, position, lengths, valid, links):
-        dots = _dots_at_once if links[-1] else _dots_by_link
+        dots = DOTS[links.way]
         return dots(rows, values, (position, lengths, valid), links)
 
     @staticmethod
@@ -116,7 +150,7 @@ def _find_runs(pack: Pack) -> tuple[tuple[int, int], ...] | None:
 
 
 def _product_by_link(values, weights, layout, links, transposed):
-    offsets, runs, _ = links
+    offsets, runs = links.offsets, links.runs
     out = at_least_float32(values.new_zeros(values.shape))
     for part, source, weight in _split(runs, out, values, weights):
         for link, offset in enumerate(offsets):
@@ -129,7 +163,7 @@ def _product_by_link(values, weights, layout, links, transposed):
 
 
 def _dots_by_link(rows, values, layout, links):
-    offsets, runs, _ = links
+    offsets, runs = links.offsets, links.runs
     out = rows.new_empty(rows.shape[0], len(offsets))
     ones = at_least_float32(rows.new_ones(rows.shape[1]))
     for part, left, right in _split(runs, out, rows, values):
@@ -168,14 +202,14 @@ def _take(part: Tensor, which: slice | Tensor) -> Tensor:
 
 
 def _product_at_once(values, weights, layout, links, transposed):
-    source = _all_sources(layout, links[0], transposed)
+    source = _all_sources(layout, links.offsets, transposed)
     if transposed:
         weights = weights.gather(0, source)
     return (at_least_float32(values)[source] * weights[:, :, None]).sum(1).to(values.dtype)
 
 
 def _dots_at_once(rows, values, layout, links):
-    source = _all_sources(layout, links[0], False)
+    source = _all_sources(layout, links.offsets, False)
     products = at_least_float32(rows)[:, None] * values[source]
     return products.sum(2).to(rows.dtype)
 
@@ -183,5 +217,66 @@ def _dots_at_once(rows, values, layout, links):
 def _all_sources(layout, offsets, transposed) -> Tensor:
     """The rows that all links read, `(T, K)`."""
     position, lengths, valid = (None if part is None else part[:, None] for part in layout)
-    steps = torch.tensor(offsets, device=position.device)
-    return source_rows(position, lengths, valid, -steps if transposed else steps)
+    steps = upload([-offset if transposed else offset for offset in offsets], position.device)
+    return source_rows(position, lengths, valid, steps)
+
+
+def _product_in_bags(values, weights, layout, links, transposed):
+    """Rows as bags of the rows that their links read: one kernel, and no copy of those rows."""
+    source = _kept_sources(layout, links, transposed)
+    if transposed:
+        weights = weights.gather(0, source)
+    if values.shape[0] == 0:
+        return torch.zeros_like(values)
+    return functional.embedding_bag(source, values, mode="sum", per_sample_weights=weights)
+
+
+def _dots_in_bags(rows, values, layout, links):
+    source = _kept_sources(layout, links, False)
+    if values.shape[0] == 0:
+        return rows.new_zeros(source.shape)
+    return bag_weight_grads(rows, values, source)
+
+
+def _kept_sources(layout, links: Links, transposed: bool) -> Tensor:
+    """`_all_sources`, which factors with the same links share."""
+    key = "sources", links.offsets, transposed
+    if key in links.notes:
+        return links.notes[key]
+    source = _all_sources(layout, links.offsets, transposed)
+    if source.numel() <= KEPT_SOURCES:
+        links.notes[key] = source
+    return source
+
+
+def _product_by_kernel(values, weights, layout, links, transposed):
+    layout = _kernel_layout(layout, links)
+    values, weights = values.contiguous(), weights.contiguous()
+    return links.kernels.link_product(values, weights, layout, transposed)
+
+
+def _dots_by_kernel(rows, values, layout, links):
+    layout = _kernel_layout(layout, links)
+    return links.kernels.link_dots(rows.contiguous(), values.contiguous(), layout)
+
+
+def _kernel_layout(layout, links: Links) -> tuple[Tensor, Tensor, Tensor]:
+    key = "link layout", links.offsets
+    if key not in links.notes:
+        position, lengths, _ = layout
+        links.notes[key] = position, lengths, upload(links.offsets, position.device)
+    return links.notes[key]
+
+
+PRODUCTS = {
+    "by link": _product_by_link,
+    "at once": _product_at_once,
+    "bags": _product_in_bags,
+    "triton": _product_by_kernel,
+}
+DOTS = {
+    "by link": _dots_by_link,
+    "at once": _dots_at_once,
+    "bags": _dots_in_bags,
+    "triton": _dots_by_kernel,
+}

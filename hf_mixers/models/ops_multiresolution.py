@@ -18,6 +18,9 @@ from torch import Tensor
 
 from .packing import Pack, at_least_float32
 
+# blocks of a batch on an accelerator, on which each costs as many launches as a large one
+MOST_BLOCKS = 4
+
 
 class Block(NamedTuple):
     """Sequences side by side at one scale: `(count, width)` coarse rows."""
@@ -128,17 +131,53 @@ def _find_blocks(pack: Pack, scale: int, num_prefix: int) -> tuple[list[Block], 
             for r in pack.rectangles
         ]
         return blocks, all(r.is_laid_out for r in pack.rectangles)
-    blocks, sizes, first = [], pack.sizes, 0
-    for last, size in enumerate(sizes):
+    blocks, sizes = [], pack.sizes
+    # the partition does not depend on the scale, so queries and keys of two scales match
+    for first, end in _find_parts(pack):
+        width = count_groups(sizes[first], scale, num_prefix)
+        is_full = count_groups(sizes[end - 1], scale, num_prefix) == width
+        blocks.append(Block(end - first, width, is_full))
+    return blocks, all(block.is_full for block in blocks)
+
+
+def _find_parts(pack: Pack) -> list[tuple[int, int]]:
+    """Sequences of similar lengths, as first and end in the pack."""
+    if "parts" in pack.notes:
+        return pack.notes["parts"]
+    parts, sizes, first = [], pack.sizes, 0
+    for last in range(len(sizes)):
         following = sizes[last + 1] if last + 1 < len(sizes) else 0
         # so little padding that scores grow by less than a third, whatever the mix of lengths
         if following < sizes[first] * 7 / 8 - 4 or following == 0:
-            width = count_groups(sizes[first], scale, num_prefix)
-            is_full = count_groups(size, scale, num_prefix) == width
-            blocks.append(Block(last + 1 - first, width, is_full))
+            parts.append((first, last + 1))
             first = last + 1
-    # the partition does not depend on the scale, so queries and keys of two scales match
-    return blocks, all(block.is_full for block in blocks)
+    if pack.lengths.device.type != "cpu":
+        parts = merge_parts(parts, sizes, MOST_BLOCKS)
+    pack.notes["parts"] = parts
+    return parts
+
+
+def merge_parts(
+    parts: list[tuple[int, int]], sizes: Sequence[int], most: int
+) -> list[tuple[int, int]]:
+    """At most so many parts, of neighbours joined such that there are as few scores as possible."""
+    # best[k]: cost of the first k parts and where the last of their groups begins
+    best: list[tuple[int, list[int]]] = [(0, [])] + [
+        (parts[end - 1][1] * sizes[0] ** 2, [0]) for end in range(1, len(parts) + 1)
+    ]
+    for _ in range(most - 1):
+        longer = best[:1]
+        for end in range(1, len(parts) + 1):
+            choices = [best[end]]
+            for begin in range(1, end):
+                first = parts[begin][0]
+                cost = (parts[end - 1][1] - first) * sizes[first] ** 2
+                choices.append((best[begin][0] + cost, [*best[begin][1], begin]))
+            longer.append(min(choices, key=lambda choice: (choice[0], len(choice[1]))))
+        best = longer
+    begins = best[len(parts)][1]
+    ends = [*begins[1:], len(parts)]
+    return [(parts[begin][0], parts[end - 1][1]) for begin, end in zip(begins, ends, strict=True)]
 
 
 def pool(rows: Tensor, at: Scale) -> Tensor:

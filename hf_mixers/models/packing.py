@@ -25,7 +25,8 @@ class Boundaries:
     """How the tokens of `num_rows` caller rows (a flattened `(B, L)`) divide into sequences.
 
     At most one of `mask` `(B, L)` and `cu_seq_lens` `(B + 1,)` is set; neither means full rows.
-    `longest` is what the caller says about the lengths of a flat batch.
+    `longest` is what the caller says about the lengths of a flat batch; `sizes` are the lengths as
+    numbers, if they are known on the host.
     """
 
     shape: tuple[int, int]
@@ -33,6 +34,7 @@ class Boundaries:
     mask: Tensor | None = None
     cu_seq_lens: Tensor | None = None
     longest: int | None = None
+    sizes: tuple[int, ...] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -78,6 +80,10 @@ class Pack:
     sizes: tuple[int, ...] | None = None  # ragged layout: the lengths as numbers, descending
     valid: Tensor | None = None  # static layout: (T,) rows that hold a token; None: all do
     rectangles: tuple[Rectangle, ...] | None = None  # static layout: its batches
+    # the `sharing.Share` of this process, if it has a part of the rows only
+    share: Any = None
+    # the pack that this one is the first sequences of, and whose notes hold for it too
+    whole: "Pack | None" = None
     # where blocks leave what the caller wants to see besides their results
     records: dict | None = None
     # what operations have worked out about this pack and its device, for the next block to find
@@ -112,7 +118,7 @@ class Pack:
             for name, value in vars(self).items()
             if torch.is_tensor(value)
         }
-        return replace(self, **moved)
+        return replace(self, whole=None, **moved)
 
     def gather(self, rows: Tensor) -> Tensor:
         """Caller's rows `(num_source_rows, ...)` -> pack rows `(T, ...)`."""
@@ -124,7 +130,8 @@ class Pack:
         if self.source is None:
             return rows
         out = rows.new_zeros(self.num_source_rows, *rows.shape[1:])
-        return out.index_copy(0, self.source, rows)
+        out = out.index_copy(0, self.source, rows)
+        return out if self.share is None else self.share.sum(out)
 
     def blank(self, rows: Tensor, value: float = 0) -> Tensor:
         """`rows` with `value` wherever a row holds no token."""
@@ -158,6 +165,7 @@ class Pack:
     def first_sequences(self, count: int) -> "Pack":
         """The first `count` sequences of a ragged pack, with no way back to the caller's rows."""
         rows = sum(self.sizes[:count])
+        rows = rows if self.share is None else self.share.count_own(rows)
         return Pack(
             lengths=self.lengths[:count],
             starts=self.starts[:count],
@@ -166,6 +174,8 @@ class Pack:
             row_lengths=self.row_lengths[:rows],
             num_source_rows=rows,
             sizes=self.sizes[:count],
+            share=self.share,
+            whole=self if self.whole is None else self.whole,
         )
 
     def with_prefix(self, count: int = 1) -> tuple["Pack", Tensor, Tensor]:
@@ -207,6 +217,15 @@ def use_static_layout() -> bool:
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
+def upload(
+    numbers: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Numbers of the program as a tensor; the host does not wait for the device."""
+    if use_static_layout():
+        return torch.tensor(numbers, device=device, dtype=dtype)
+    return torch.tensor(numbers, dtype=dtype).to(device, non_blocking=True)
+
+
 def make_pack(batches: Sequence[Boundaries]) -> Pack:
     """One pack of all sequences of all batches, whose caller rows are laid end to end."""
     return (pack_static if use_static_layout() else pack_ragged)(batches)
@@ -217,31 +236,31 @@ def pack_ragged(batches: Sequence[Boundaries]) -> Pack:
     device = batches[0].device
     lengths = torch.cat([batch.lengths() for batch in batches])
     num_source_rows = sum(batch.num_rows for batch in batches)
-    sizes = lengths.tolist()
+    sizes = _find_sizes(batches, lengths)
 
     order = None
     starts_before = None
     if any(a < b for a, b in pairwise(sizes)):
         starts_before = lengths.cumsum(0) - lengths
         order = torch.sort(lengths, descending=True, stable=True).indices
-        lengths = lengths[order]
-        sizes = lengths.tolist()
+        lengths = lengths.index_select(0, order)
+        sizes.sort(reverse=True)
 
     num_rows = sum(sizes)
     starts = lengths.cumsum(0) - lengths
     numbers = torch.arange(len(sizes), device=device)
     sequence = numbers.repeat_interleave(lengths, output_size=num_rows)
-    position = torch.arange(num_rows, device=device) - starts[sequence]
+    position = torch.arange(num_rows, device=device) - starts.index_select(0, sequence)
     source = _real_rows(batches) if num_rows < num_source_rows else None
     if order is not None:
-        rows = starts_before[order][sequence] + position
-        source = rows if source is None else source[rows]
+        rows = starts_before.index_select(0, order).index_select(0, sequence) + position
+        source = rows if source is None else source.index_select(0, rows)
     return Pack(
         lengths=lengths,
         starts=starts,
         sequence=sequence,
         position=position,
-        row_lengths=lengths[sequence],
+        row_lengths=lengths.index_select(0, sequence),
         num_source_rows=num_source_rows,
         source=source,
         order=order,
@@ -303,6 +322,13 @@ def pack_static(batches: Sequence[Boundaries]) -> Pack:
     )
 
 
+def _find_sizes(batches: Sequence[Boundaries], lengths: Tensor) -> list[int]:
+    """Lengths as numbers, from where they are known: reading them from a device takes long."""
+    if any(batch.sizes is None for batch in batches):
+        return lengths.tolist()
+    return [size for batch in batches for size in batch.sizes or ()]
+
+
 def _real_rows(batches: Sequence[Boundaries]) -> Tensor:
     """The caller's rows that hold a token, in the caller's order."""
     firsts = accumulate((batch.num_rows for batch in batches), initial=0)
@@ -311,8 +337,22 @@ def _real_rows(batches: Sequence[Boundaries]) -> Tensor:
         if batch.mask is None:
             rows.append(torch.arange(first, first + batch.num_rows, device=batch.device))
         else:
-            rows.append(first + batch.mask.flatten().nonzero().squeeze(1))
+            count = None if batch.sizes is None else sum(batch.sizes)
+            rows.append(first + find_true(batch.mask.flatten(), count))
     return torch.cat(rows)
+
+
+def find_true(mask: Tensor, count: int | None) -> Tensor:
+    """Places of a mask `(n,)` that are true, in order.
+
+    On an accelerator it is worth knowing their `count`: the host need not wait for it.
+    """
+    if count is None or mask.device.type == "cpu":
+        return mask.nonzero().squeeze(1)
+    places = torch.arange(mask.shape[0], device=mask.device)
+    # what is false goes to a place behind the end
+    target = torch.where(mask, mask.cumsum(0) - 1, count)
+    return places.new_empty(count + 1).scatter(0, target, places)[:count]
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -324,22 +364,28 @@ def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     """Mean over the tokens of each sequence, in float32: `(T, D)` -> `(B, D)` in pack order."""
     rows = at_least_float32(rows)
     # one by one is exact to the last digits for long sequences, and slow for very many short ones
-    if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences:
+    # and where every operation is a launch
+    is_slow = rows.device.type != "cpu" and pack.num_sequences > 1
+    is_whole = pack.sizes is not None and pack.share is None
+    if is_whole and pack.num_rows >= 256 * pack.num_sequences and not is_slow:
         # the gradient of one sum is a view of one row, that of parts of a matrix is a matrix
         parts = rows.split(pack.sizes) if pack.num_sequences > 1 else [rows]
         return torch.stack([part.sum(0) / part.shape[0] for part in parts])
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, pack.sequence[:, None].expand_as(rows), pack.blank(rows))
+    sums = sums if pack.share is None else pack.share.sum(sums)
     return sums / pack.lengths.clamp(min=1)[:, None]
 
 
 def segment_max(rows: Tensor, pack: Pack) -> Tensor:
     """Largest value over the tokens of each sequence: `(T, D)` -> `(B, D)` in pack order."""
-    if pack.sizes is not None:
+    if pack.sizes is not None and rows.device.type == "cpu" and pack.share is None:
         return torch.stack([part.amax(0) for part in rows.split(pack.sizes)])
     lowest = rows.new_full((pack.num_sequences, rows.shape[1]), torch.finfo(rows.dtype).min)
     index = pack.sequence[:, None].expand_as(rows)
-    return lowest.scatter_reduce(0, index, pack.blank(rows, torch.finfo(rows.dtype).min), "amax")
+    known = pack.blank(rows, torch.finfo(rows.dtype).min)
+    largest = lowest.scatter_reduce(0, index, known, "amax")
+    return largest if pack.share is None else pack.share.largest(largest)
 
 
 def segment_attention(rows: Tensor, scores: Tensor, pack: Pack) -> Tensor:
@@ -354,16 +400,24 @@ def segment_attention(rows: Tensor, scores: Tensor, pack: Pack) -> Tensor:
     known = pack.blank(scores.detach(), lowest)
     largest = known.new_full((pack.num_sequences, 1), lowest)
     largest = largest.scatter_reduce(0, index, known, "amax")
+    largest = largest if pack.share is None else pack.share.largest(largest)
     weights = pack.blank((pack.blank(scores) - largest[pack.sequence]).exp())
     totals = weights.new_zeros(pack.num_sequences, 1).scatter_add(0, index, weights)
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, index.expand_as(rows), weights * pack.blank(rows))
+    if pack.share is not None:
+        totals, sums = pack.share.sum(totals), pack.share.sum(sums)
     return sums / totals.clamp(min=torch.finfo(totals.dtype).tiny)
 
 
 def segment_first(rows: Tensor, pack: Pack) -> Tensor:
     """First token of each sequence: `(T, D)` -> `(B, D)` in pack order."""
-    return rows.index_select(0, pack.starts)
+    if pack.share is None:
+        return rows.index_select(0, pack.starts)
+    here = (pack.position == 0).nonzero().squeeze(1)
+    out = rows.new_zeros(pack.num_sequences, rows.shape[1])
+    out = out.index_copy(0, pack.sequence.index_select(0, here), rows.index_select(0, here))
+    return pack.share.sum(out)
 
 
 def segment_flat(rows: Tensor, pack: Pack, length: int) -> Tensor:

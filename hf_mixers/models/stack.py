@@ -18,6 +18,9 @@ from .configuration_mixer import MixerConfig
 from .packing import Pack
 from .stack_fused import run_branches
 
+# classes of weights for which operations mean what torch says
+PLAIN_WEIGHTS = {nn.Parameter, Tensor}
+
 
 class Recorder(Protocol):
     """Takes the hidden states between blocks, and gives what is to be handed on."""
@@ -151,5 +154,5 @@ def is_plain(module: nn.Module, kind: Callable | None = None) -> bool:
     """
     right_kind = kind is None or type(module) is kind
     kinds = {type(weight) for weight in module.parameters(recurse=False)}
-    is_known = right_kind and kinds <= {nn.Parameter, Tensor}
+    is_known = right_kind and kinds <= PLAIN_WEIGHTS
     return is_known and not has_hooks(module) and "forward" not in vars(module)

@@ -47,7 +47,9 @@ class _Plan:
     def choose(cls, hidden: Tensor, branches: list[Branch], segment: int) -> "_Plan":
         if segment > 1 or not branches:
             return cls(segment)
-        if keeps_both(len(hidden)):
+        # processes that share a pack must all do the same
+        share = branches[0].pack.share
+        if keeps_both(len(hidden) if share is None else share.most_rows):
             return cls(1, hidden=True)
         if branches[0].hidden_width < hidden.shape[1]:
             return cls(UNDONE_BLOCKS, hidden=True, undo=True)

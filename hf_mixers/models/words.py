@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .configuration_mixer import MixerConfig
-from .packing import Pack
+from .packing import Pack, upload
 
 
 def find_letters(ids: Tensor, config: MixerConfig, other: int) -> Tensor:
@@ -17,7 +17,7 @@ def find_letters(ids: Tensor, config: MixerConfig, other: int) -> Tensor:
     table = [other] * config.vocab_size
     for number, token in enumerate(config.letter_token_ids):
         table[token] = number
-    return torch.tensor(table, device=ids.device)[ids]
+    return upload(table, ids.device)[ids]
 
 
 def words_around(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:
@@ -37,11 +37,12 @@ def words_around(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:
     return number
 
 
-def count_words(letters: Tensor, pack: Pack, num_letters: int, k: int) -> Tensor:
-    """Counts of words `(B, num_letters^k)` in pack order, the first letter counting most.
+def count_words(letters: Tensor, pack: Pack, num_letters: int, k: int, phases: int = 1) -> Tensor:
+    """Counts of words `(B, phases num_letters^k)` in pack order, the first letter counting most.
 
     Args:
         letters: `(T,)` letter of every row, from 0 on; -1 for none.
+        phases: Words are counted apart by position modulo this number, phase after phase.
     """
     number = torch.zeros_like(letters)
     known = pack.position + k <= pack.row_lengths
@@ -50,8 +51,8 @@ def count_words(letters: Tensor, pack: Pack, num_letters: int, k: int) -> Tensor
         later = torch.roll(letters, -shift)
         number = num_letters * number + later.clamp(min=0)
         known = known & (later >= 0)
-    words = num_letters**k
-    index = pack.sequence * words + number
+    words = phases * num_letters**k
+    index = pack.sequence * words + pack.position % phases * num_letters**k + number
     counts = torch.zeros(pack.num_sequences * words, device=letters.device)
     return counts.scatter_add(0, index, known.to(counts.dtype)).view(-1, words)
 
@@ -59,10 +60,12 @@ def count_words(letters: Tensor, pack: Pack, num_letters: int, k: int) -> Tensor
 def kmer_profile(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:
     """Square roots of word frequencies `(B, words)` in pack order; 0 where there is no word.
 
-    Takes token ids `(T,)` in pack order; words have `config.kmer_size` letters.
+    Takes token ids `(T,)` in pack order; words have `config.kmer_size` letters, and are counted
+    apart by `config.kmer_phases`.
     """
     letters = find_letters(ids, config, other=-1)
-    counts = count_words(letters, pack, len(config.letter_token_ids), config.kmer_size)
+    num_letters = len(config.letter_token_ids)
+    counts = count_words(letters, pack, num_letters, config.kmer_size, config.kmer_phases)
     return (counts / counts.sum(1, keepdim=True).clamp(min=1)).sqrt()
 
 

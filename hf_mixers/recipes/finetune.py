@@ -1,26 +1,37 @@
-"""Train or fine-tune a classifier of DNA sequences, from files to a card."""
+"""Train or fine-tune a model of labelled DNA sequences, from files to a card."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
 from ..baselines.kmer_models import BestKmerRegression, KmerNeighbours, KmerNetwork
+from ..baselines.kmer_targets import KmerLabels, KmerRidge
 from ..data.augment import StrandCollator, TokenDropoutCollator
 from ..data.classes import balanced_class_weights
 from ..data.collators import Collator, FlatCollator
 from ..data.encode import fix_lengths, tokenize_sequences
 from ..data.parts import SplitOptions
+from ..data.problems import CLASSES, MULTI_LABEL, REGRESSION, find_problem
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from .adapt import adapt_arguments, adapt_fields
+from .head_start import StartedHead, keep_better, start_head
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
-from .options import CheckpointOptions, EvaluationOptions, RunArguments, change_arguments
+from .options import (
+    CheckpointOptions,
+    EvaluationOptions,
+    RunArguments,
+    change_arguments,
+    find_checkpoint,
+)
 from .path import (
     Report,
     begin_run,
@@ -30,16 +41,23 @@ from .path import (
     save_model,
     train_model,
 )
-from .targets import Classes
+from .targets import Amount, Classes, Labels, Target
 
 logger = logging.get_logger(__name__)
 
-BASELINES = {
+BASELINES: dict[str, Callable[[], Any]] = {
     "kmer": KmerLogisticRegression,
+    # words of three bases by their place in the codons of a gene
+    "codon": partial(KmerLogisticRegression, 3, both_strands=False, phases=3),
     "cnn": SmallCnn,
     "kmer_best": BestKmerRegression,
     "kmer_network": KmerNetwork,
     "kmer_neighbours": KmerNeighbours,
+}
+# of the same names, for labels that are not one class each; they have `fit` and `predict`
+OTHER_BASELINES: dict[str, dict[str, Any]] = {
+    REGRESSION: {"kmer": KmerRidge},
+    MULTI_LABEL: {"kmer": KmerLabels},
 }
 # letters of published models with a vocabulary of their own, by family and preset
 LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
@@ -52,8 +70,8 @@ class FinetuneEvaluation(EvaluationOptions):
     baselines: list[str] = field(
         default_factory=lambda: ["kmer", "cnn"],
         metadata={
-            "help": "Baselines on the same split: 'kmer', 'cnn', 'kmer_best', 'kmer_network',"
-            " 'kmer_neighbours', or 'none'."
+            "help": "Baselines on the same split: 'kmer', 'codon', 'cnn', 'kmer_best',"
+            " 'kmer_network', 'kmer_neighbours', or 'none'."
         },
     )
 
@@ -102,11 +120,22 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         smoke=evaluation.smoke,
         letters=getattr(tokenizer, "letters", None),
     )
-    target = Classes(parts["train"].features["label"].names)
+    target = make_target(parts["train"])
+    if isinstance(target, Amount):
+        parts = scale_labels(parts, target)
+    if not isinstance(target, Classes):
+        arguments = judge_by_loss(arguments)
     if not evaluation.smoke:
-        arguments = adapt_arguments(arguments, options.model, sum(parts["train"]["length"]))
+        arguments = adapt_arguments(
+            arguments,
+            options.model,
+            sum(parts["train"]["length"]),
+            stored_fields(options.model),
+            classes=isinstance(target, Classes),
+        )
     model = make_model(options.model, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
+    arguments, started = start(options.model, model, arguments, tokens)
     trainer = train_model(
         model,
         arguments,
@@ -116,13 +145,17 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         data_collator=make_collator(options.data, model, tokenizer, arguments.seed),
         processing_class=tokenizer,
     )
+    if started is not None:
+        keep_better(trainer, started)
     predicted = trainer.predict(tokens[part])
+    if isinstance(target, Amount):
+        target.put_into(model)
     if not save_model(trainer):
         return {}
     outputs: dict[str, Any] = {"model": predicted.predictions}
     for name in evaluation.baselines:
-        if name != "none":
-            outputs[name] = fit_baseline(name, parts, part, len(target.names))
+        if name != "none" and has_baseline(name, target):
+            outputs[name] = fit_baseline(name, parts, part, target)
     return report_outputs(
         trainer,
         outputs,
@@ -140,6 +173,29 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     )
 
 
+def start(
+    options: CheckpointOptions,
+    model: PreTrainedModel,
+    arguments: FinetuneArguments,
+    tokens: DatasetDict,
+) -> tuple[FinetuneArguments, StartedHead | None]:
+    """Fit the head of a checkpoint to its vectors; arguments that also score what it has learned.
+
+    Only where every sequence has one class; not for heads of frozen models, which the trainer
+    trains, nor for what goes on from a checkpoint of its own or runs in several processes.
+    """
+    is_new = options.checkpoint is not None and not options.frozen
+    alone = arguments.world_size == 1 and not find_checkpoint(arguments)
+    has_classes = model.config.problem_type == "single_label_classification"
+    is_flat = model.config.pooling == "flat"
+    if not (is_new and alone and options.head_start and has_classes) or is_flat:
+        return arguments, None
+    started = start_head(model, tokens, bf16=arguments.bf16, seed=arguments.seed)
+    if "validation" in tokens:
+        arguments = change_arguments(arguments, eval_on_start=True)
+    return arguments, started
+
+
 def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint or of a published model, or that of all DNA."""
     if options.checkpoint:
@@ -148,19 +204,60 @@ def choose_tokenizer(options: CheckpointOptions) -> PreTrainedTokenizerBase:
     return GenomeTokenizer(letters) if letters else DnaTokenizer()
 
 
+def make_target(train: Dataset) -> Target:
+    """What the labels of the training part ask for."""
+    problem = find_problem(train)
+    if problem == CLASSES:
+        return Classes(train.features["label"].names)
+    if problem == MULTI_LABEL:
+        return Labels(train.features["label"].feature.names)
+    values = np.asarray(train["label"][:])
+    if values.min() == values.max():
+        raise ValueError(f"All training records have the label {values[0]}: nothing is learned.")
+    return Amount(float(values.mean()), float(values.std()))
+
+
+def scale_labels(parts: DatasetDict, target: Amount) -> DatasetDict:
+    """Labels as the model sees them: of mean 0 and deviation 1 in the training part."""
+    return DatasetDict(
+        {
+            name: rows.remove_columns("label").add_column(
+                "label", target.scale(np.asarray(rows["label"][:]))
+            )
+            for name, rows in parts.items()
+        }
+    )
+
+
+def judge_by_loss(arguments: FinetuneArguments) -> FinetuneArguments:
+    """Arguments that keep the epoch of the lowest loss where the default is a metric of classes."""
+    default = FinetuneArguments.metric_for_best_model
+    if arguments.metric_for_best_model != default:
+        return arguments
+    return change_arguments(arguments, metric_for_best_model="loss", greater_is_better=False)
+
+
+def stored_fields(options: CheckpointOptions) -> dict[str, Any]:
+    """Config fields of the checkpoint, if there is one."""
+    if options.checkpoint is None:
+        return {}
+    return AutoConfig.from_pretrained(options.checkpoint).to_dict()
+
+
 def make_model(
     options: CheckpointOptions,
     parts: DatasetDict,
-    target: Classes,
+    target: Target,
     tokenizer: PreTrainedTokenizerBase,
 ) -> PreTrainedModel:
     """A new model for sequences as long as the longest, or one from a checkpoint."""
     fields = target.config_fields()
+    if options.class_weights and not isinstance(target, Classes):
+        raise ValueError("class_weights are for problem=classes.")
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        stored = AutoConfig.from_pretrained(options.checkpoint).to_dict()
-        return load_checkpoint(options, adapt_fields(options, stored) | fields)
+        return load_checkpoint(options, adapt_fields(options, stored_fields(options)) | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
@@ -197,14 +294,42 @@ def make_collator(
     return collator
 
 
-def fit_baseline(name: str, parts: DatasetDict, part: str, num_classes: int) -> np.ndarray:
-    """Scores of a baseline on one part, fitted on the rows that the model is trained on."""
+def has_baseline(name: str, target: Target) -> bool:
+    """Whether a baseline predicts such a target; if not, that is logged."""
+    if isinstance(target, Classes) or name in OTHER_BASELINES[_problem_of(target)]:
+        return True
+    logger.warning(f"The baseline {name} is left out: it predicts one class per sequence.")
+    return False
+
+
+def fit_baseline(name: str, parts: DatasetDict, part: str, target: Target) -> np.ndarray:
+    """Outputs of a baseline on one part, fitted on the rows that the model is trained on."""
     logger.info(f"Fitting a baseline: {name}")
     train, validation = (
-        (list(parts[which]["sequence"]), np.asarray(parts[which]["label"]))
+        (list(parts[which]["sequence"]), read_targets(parts[which], target))
         if which in parts
         else None
         for which in ("train", "validation")
     )
-    baseline = BASELINES[name]().fit(*train, validation=validation, num_labels=num_classes)
-    return baseline.predict_proba(list(parts[part]["sequence"]))
+    sequences = list(parts[part]["sequence"])
+    if isinstance(target, Classes):
+        baseline = BASELINES[name]()
+        baseline.fit(*train, validation=validation, num_labels=len(target.names))
+        return baseline.predict_proba(sequences)
+    other = OTHER_BASELINES[_problem_of(target)][name]()
+    return other.fit(*train, validation=validation).predict(sequences)
+
+
+def read_targets(rows: Dataset, target: Target) -> np.ndarray:
+    """Labels of rows as an array: classes, numbers, or 0 and 1 for every label."""
+    values = rows["label"][:]
+    if not isinstance(target, Labels):
+        return np.asarray(values)
+    marks = np.zeros((len(values), len(target.names)))
+    for row, classes in enumerate(values):
+        marks[row, classes] = 1
+    return marks
+
+
+def _problem_of(target: Target) -> str:
+    return REGRESSION if isinstance(target, Amount) else MULTI_LABEL

@@ -46,6 +46,10 @@ def evaluate_frozen(options: FrozenOptions, data: DataOptions, split: SplitOptio
         f"{k}-mers": [profiles_of(part, k, both_strands=False) for part in texts]
         for k in options.kmer_sizes
     }
+    # words of three bases by their place in the codons of a gene
+    vectors["3-mers by codon position"] = [
+        profiles_of(part, 3, both_strands=False, phases=3) for part in texts
+    ]
     vectors["model"] = [
         embed_rows(
             model, tokenize_sequences(parts[name], tokenizer), options.token_budget, options.bf16

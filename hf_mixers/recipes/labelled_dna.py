@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import Dataset, DatasetDict
 from transformers.utils import logging
 
 from ..data.classes import describe_classes, format_classes
@@ -13,6 +13,7 @@ from ..data.filters import filter_lengths, filter_letters
 from ..data.genbank import load_genbank_task
 from ..data.parts import SplitOptions, make_parts
 from ..data.pieces import cut_sequences
+from ..data.problems import CLASSES, PROBLEMS, read_as
 from ..data.sequences import load_sequences
 from ..data.splits import subset_stratified
 
@@ -21,7 +22,7 @@ logger = logging.get_logger(__name__)
 LABEL_SOURCES = ("label_from", "label_pattern", "label_table", "label_column")
 # what is asked of files, and of no other data
 FILE_OPTIONS = (*LABEL_SOURCES, "class_names", "taxonomy_dump", "id_column")
-SMOKE_FRACTION = 0.02
+SMOKE_FRACTION, SMOKE_ROWS = 0.02, 16
 
 
 @dataclass
@@ -63,6 +64,16 @@ class DataOptions(RecordOptions):
     )
     label_table: str | None = field(default=None, metadata={"help": "TSV of id and label."})
     label_column: str | None = field(default=None, metadata={"help": "Column of a table."})
+    problem: str = field(
+        default=CLASSES,
+        metadata={
+            "help": "What labels are: 'classes', 'regression' (numbers) or 'multi_label' (any"
+            " number of classes, with label_separator between them)."
+        },
+    )
+    label_separator: str = field(
+        default=";", metadata={"help": "Between the labels of one record, of multi_label."}
+    )
     class_names: list[str] | None = field(
         default=None, metadata={"help": "Classes in the order of their numbers; default: sorted."}
     )
@@ -107,12 +118,20 @@ class DataOptions(RecordOptions):
         if self.data is None and (self.genbank_task or given):
             name = "genbank_task" if self.genbank_task else given[0]
             raise ValueError(f"{name} requires data: it says how files are read.")
+        if self.problem not in PROBLEMS:
+            raise ValueError(
+                f"problem={self.problem!r} was given: {', '.join(PROBLEMS)} are accepted."
+            )
+        if self.problem != CLASSES and (self.data is None or self.genbank_task):
+            raise ValueError(f"problem={self.problem} requires data with labels of that kind.")
+        if self.problem != CLASSES and self.class_names:
+            raise ValueError(f"class_names are for problem={CLASSES}, got {self.problem}.")
         if self.genbank_task and given:
             raise ValueError(f"genbank_task sets its own classes: {given[0]} must not be given.")
 
 
 def load_rows(options: DataOptions) -> Dataset:
-    """All sequences with their classes; what is left out is logged."""
+    """All sequences with their labels; what is left out is logged."""
     if options.data is None:
         return load_embedded()
     if options.genbank_task:
@@ -131,10 +150,9 @@ def load_rows(options: DataOptions) -> Dataset:
     if "label" not in dataset.column_names:
         sources = ", ".join(LABEL_SOURCES)
         raise ValueError(f"The data have no labels: one of {sources} says where they come from.")
-    if "float" in dataset.features["label"].dtype:
-        raise ValueError("Labels must be classes, as text or whole numbers, got decimal numbers.")
-    if not isinstance(dataset.features["label"], ClassLabel):
-        dataset = dataset.class_encode_column("label")
+    dataset = read_as(dataset, options.problem, options.label_separator)
+    if options.problem != CLASSES:
+        return dataset
     names = dataset.features["label"].names
     if len(names) < 2:
         hint = f"one of {', '.join(LABEL_SOURCES)} gives each record its class"
@@ -172,19 +190,28 @@ def load_parts(
     parts = make_parts(dataset, split, required=part)
     if options.score_column and "test" in parts:
         parts["test"] = leave_out_seen(parts["test"], options.score_column)
+    classes = "label" if options.problem == CLASSES else None
     if options.train_fraction != 1:
-        parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed)
+        parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed, classes)
     if smoke:
         parts = DatasetDict(
-            {name: subset_stratified(rows, SMOKE_FRACTION, seed) for name, rows in parts.items()}
+            {
+                name: subset_stratified(rows, _smoke_fraction(rows, classes), seed, classes)
+                for name, rows in parts.items()
+            }
         )
     if options.cut_training:
         parts["train"] = cut_sequences(
             parts["train"], options.cut_training, seed=seed, rounds=options.cut_rounds
         )
     for name, rows in parts.items():
-        logger.info(f"{name}:\n{format_classes(describe_classes(rows))}")
+        logger.info(f"{name}:\n{format_classes(describe_classes(rows, classes))}")
     return parts
+
+
+def _smoke_fraction(rows: Dataset, classes: str | None) -> float:
+    """Of classes at least one row each is drawn; without classes, enough rows to differ."""
+    return SMOKE_FRACTION if classes else min(1, max(SMOKE_FRACTION, SMOKE_ROWS / len(rows)))
 
 
 def leave_out_seen(test: Dataset, column: str) -> Dataset:

@@ -76,6 +76,12 @@ class CheckpointOptions(ModelOptions):
     frozen: bool = field(
         default=False, metadata={"help": "Train the head only (a probe) on top of the checkpoint."}
     )
+    head_start: bool = field(
+        default=True,
+        metadata={
+            "help": "Start the head of a checkpoint as a logistic regression on its pooled vectors."
+        },
+    )
     class_weights: bool = field(
         default=False, metadata={"help": "Weigh classes by n / (C n_c) of the training part."}
     )

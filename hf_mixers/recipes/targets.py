@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+import torch
+from scipy.special import expit, softmax
+from transformers import PreTrainedModel
 
-from ..metrics import classification_report, regression_report
+from ..metrics import classification_report, multi_label_report, regression_report
 from ..reporting.plots import plot_by_length, plot_confusion, plot_scatter
 
 
@@ -55,6 +57,42 @@ class Classes:
         return ["confusion.png", *_draw_by_length(reports, folder, "accuracy")]
 
 
+class Labels:
+    """The target of a classifier whose rows have any number of labels."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = list(names)
+
+    def config_fields(self) -> dict:
+        fields = Classes(self.names).config_fields()
+        return fields | {"problem_type": "multi_label_classification"}
+
+    def notes(self) -> list[str]:
+        return ["Every label has a probability of its own; those above 0.5 are predicted."]
+
+    def report(
+        self,
+        outputs: np.ndarray,
+        labels: np.ndarray,
+        lengths: Sequence[int] | np.ndarray | None = None,
+        **options: Any,
+    ) -> dict:
+        return multi_label_report(outputs, labels, lengths, class_names=self.names, **options)
+
+    def columns(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Sequence]:
+        scores = expit(outputs).round(6)
+        columns = {"label": self._join(labels > 0.5), "prediction": self._join(outputs > 0)}
+        return columns | {f"score_{n}": scores[:, i] for i, n in enumerate(self.names)}
+
+    def draw(
+        self, reports: Mapping[str, dict], outputs: np.ndarray, labels: np.ndarray, folder: Path
+    ) -> list[str]:
+        return _draw_by_length(reports, folder, "f1")
+
+    def _join(self, marks: np.ndarray) -> list[str]:
+        return [";".join(np.array(self.names)[row]) for row in marks]
+
+
 class Amount:
     """The target of a regression: a number, which models see as it is or standardised.
 
@@ -66,6 +104,7 @@ class Amount:
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, tolerance: float | None = None):
         self.mean, self.std, self.tolerance = mean, std, tolerance
+        self.is_in_model = False
 
     def config_fields(self) -> dict:
         return {"num_labels": 1, "problem_type": "regression"}
@@ -74,8 +113,23 @@ class Amount:
     def is_standardized(self) -> bool:
         return (self.mean, self.std) != (0, 1)
 
+    def scale(self, values: np.ndarray) -> np.ndarray:
+        """What models see of amounts."""
+        return (np.asarray(values, dtype=np.float64) - self.mean) / self.std
+
+    def put_into(self, model: PreTrainedModel) -> None:
+        """Let the last layers of a classifier answer in the target's own units."""
+        last: Any = model.classifier
+        words: Any = getattr(model, "kmer_classifier", None)
+        with torch.no_grad():
+            for layer in (last, words):
+                if layer is not None:
+                    layer.weight *= self.std
+            last.bias.mul_(self.std).add_(self.mean)
+        self.is_in_model = True
+
     def notes(self) -> list[str]:
-        if not self.is_standardized:
+        if not self.is_standardized or self.is_in_model:
             return []
         return [
             f"The model answers in standard deviations: its output times {self.std:.6g} plus"
@@ -113,7 +167,7 @@ class Amount:
         return np.ravel(values).astype(np.float64) * self.std + self.mean
 
 
-Target = Classes | Amount
+Target = Classes | Labels | Amount
 
 
 def _draw_by_length(reports: Mapping[str, dict], folder: Path, metric: str) -> list[str]:

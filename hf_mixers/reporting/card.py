@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from transformers import PreTrainedModel
 
 from ..auto import FAMILIES
-from ..metrics.reports import MIN_ROWS_OF_INTERVAL
+from ..metrics.statistics import MIN_ROWS_OF_INTERVAL
 from ..privacy import name_path, strip_text
 from .environment import run_environment
 from .markup import escape, format_number, show, table

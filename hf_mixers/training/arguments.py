@@ -34,6 +34,13 @@ class MixerTrainingArguments(TrainingArguments):
             "help": "Go on from a checkpoint without state of the optimizer, with a new one."
         },
     )
+    context_parallel_size: int = field(
+        default=1,
+        metadata={
+            "help": "Share each batch over this many processes, each with a part of its tokens;"
+            " their number must divide that of all processes."
+        },
+    )
     muon_learning_rate: float | None = field(
         default=None,
         metadata={
@@ -47,9 +54,18 @@ class MixerTrainingArguments(TrainingArguments):
         if self.bf16 and not torch.accelerator.is_available():
             self.use_cpu = True
         super().__post_init__()
+        size = self.context_parallel_size
+        if size < 1 or self.world_size % size:
+            raise ValueError(
+                f"context_parallel_size must divide the number of processes {self.world_size}, got"
+                f" {size}."
+            )
         # without an accelerator there is nothing to pin memory for, and torch warns
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False
+        elif self.stop_on_nonfinite:
+            # looks at every loss, and hides those that are to stop the training
+            self.logging_nan_inf_filter = False
 
     def __getstate__(self) -> dict[str, Any]:
         # what is pickled ends in a file

@@ -42,6 +42,33 @@ def is_finite(values: Tensor) -> bool:
     return bool(values.sum().isfinite()) or bool(values.isfinite().all())
 
 
+class LossWatch:
+    """The first step whose loss was not finite, kept on the device of the losses.
+
+    Looking at every loss would make the host wait for an accelerator at every step.
+    """
+
+    def __init__(self) -> None:
+        self._step: Tensor | None = None
+
+    def see(self, loss: Tensor, step: int) -> None:
+        """Remember `step` if its loss is not finite and no earlier one was."""
+        is_finite = loss.detach().isfinite().all()
+        if self._step is None:
+            self._step = torch.zeros((), dtype=torch.long, device=loss.device)
+        is_first = ~is_finite & (self._step == 0)
+        self._step = torch.where(is_first, step, self._step)
+
+    def check(self) -> None:
+        """Refuse to go on after a loss that was not finite."""
+        step = 0 if self._step is None else int(self._step)
+        if step:
+            raise ValueError(
+                f"The loss was not finite at step {step}: a smaller learning rate, or float32 in"
+                " place of half precision, may help."
+            )
+
+
 def check_loss(loss: Tensor, inputs: Mapping[str, Any], model: nn.Module, step: int) -> None:
     """Refuse a loss that is not finite; the message names the first cause that can be found."""
     if bool(loss.detach().isfinite().all()):

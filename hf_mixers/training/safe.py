@@ -11,14 +11,15 @@ from transformers.trainer_utils import TrainOutput
 from .._compat import checkpoint_folder
 from .checkpoints import find_checkpoints, find_fault, has_optimizer, set_aside, warn_of
 from .checks import check_examples, check_token_labels
-from .finite import check_loss, check_start, check_weights
+from .finite import LossWatch, check_loss, check_start, check_weights
 
 
 class SafeTrainer(Trainer):
     """`Trainer` without silent failures.
 
     - A loss that is not finite stops the training at that step, as do weights before the first and
-      after the last step; `args.stop_on_nonfinite` switches this off.
+      after the last step; `args.stop_on_nonfinite` switches this off. On an accelerator, losses
+      are looked at when there is something to log, to save or to evaluate, and at the end.
     - `train(resume_from_checkpoint=True)` goes on from the newest complete checkpoint. Newer ones
       that were written half are set aside, with a warning. `"auto"` also starts where there is no
       checkpoint yet. One without state of the optimizer is an error, unless
@@ -26,6 +27,10 @@ class SafeTrainer(Trainer):
     - Empty data sets and labels that the collator does not expect are refused before the start.
     - The last step is always logged, so that short trainings have a loss in their history.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._losses = LossWatch()
 
     def train(
         self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
@@ -41,7 +46,9 @@ class SafeTrainer(Trainer):
             return super().train(resume_from_checkpoint, *args, **kwargs)
         if resume_from_checkpoint is None and self.model is not None:
             check_start(self.model)
+        self._losses = LossWatch()
         output = super().train(resume_from_checkpoint, *args, **kwargs)
+        self._losses.check()
         check_weights(self.model, "after the last step")
         return output
 
@@ -93,6 +100,9 @@ class SafeTrainer(Trainer):
         )
         if is_last and self.args.logging_strategy != "no":
             self.control.should_log = True
+        control = self.control
+        if control.should_log or control.should_save or control.should_evaluate:
+            self._losses.check()
         super()._maybe_log_save_evaluate(*args, **kwargs)
 
     def compute_loss(
@@ -107,5 +117,9 @@ class SafeTrainer(Trainer):
         result: Any = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if model.training and self._stops_on_nonfinite:
             loss = result[0] if return_outputs else result
-            check_loss(loss, given, self.model, self.state.global_step + 1)
+            step = self.state.global_step + 1
+            if loss.device.type == "cpu":
+                check_loss(loss, given, self.model, step)
+            else:
+                self._losses.see(loss, step)
         return result

@@ -19,6 +19,8 @@ from .._compat import (
 )
 from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
+from ..models.sharing import shared_over
+from ..parallel import make_context_group
 from .checks import check_collator, check_examples
 from .hub import PublishingTrainer
 from .optimizers import MuonWithAdamW, split_for_muon
@@ -52,6 +54,9 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
     A data set needs a column `length` (`args.length_column_name`), an attribute `lengths`, or
     `input_ids` to count.
 
+    With `args.context_parallel_size`, that many processes share each batch, and each has a part of
+    its tokens: for sequences that are too long for one. A budget is then of them together.
+
     How a training stops at bad numbers, and how it goes on: see `SafeTrainer`.
     """
 
@@ -68,6 +73,11 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
                     raise ValueError(
                         f"{name}={value} works with batch sizes only: set {budget} to None."
                     )
+        size = getattr(self.args, "context_parallel_size", 1)
+        for budget in _STOCK_ONLY if size > 1 else ():
+            if getattr(self.args, budget, None) is None:
+                raise ValueError(f"context_parallel_size={size} needs {budget}, got none.")
+        self._context = make_context_group(size)
 
     def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
         rate = getattr(self.args, "muon_learning_rate", None)
@@ -116,13 +126,15 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
     ) -> DataLoader:
         check_collator(self.data_collator)
         check_examples(f"The data set of {description.lower()}", dataset)
+        size = getattr(self.args, "context_parallel_size", 1)
         sampler = TokenBudgetBatchSampler(
             sequence_lengths(dataset, self.args.length_column_name),
             budget,
             shuffle=shuffle,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
-            num_replicas=self.args.world_size,
-            rank=self.args.process_index,
+            num_replicas=self.args.world_size // size,
+            # processes that share batches have the same ones
+            rank=self.args.process_index // size,
         )
         if shuffle:
             for part in (dataset, self.data_collator):
@@ -151,8 +163,22 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
         )
         # one process as far as accelerate is concerned: the sampler has dealt the batches out
         return prepare_data_loader(
-            loader, self.args.device, num_processes=1, process_index=0, put_on_device=True
+            loader, self.args.device, num_processes=1, process_index=0, put_on_device=False
         )
+
+    def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        # the host needs the boundaries, and would have to wait for the device to get them back
+        kept = {name: value for name, value in inputs.items() if name.startswith("cu_seq_lens")}
+        moved = {name: value for name, value in inputs.items() if name not in kept}
+        return {**super()._prepare_inputs(moved), **kept}
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        with shared_over(self._context):
+            return super().training_step(*args, **kwargs)
+
+    def prediction_step(self, *args: Any, **kwargs: Any) -> Any:
+        with shared_over(self._context):
+            return super().prediction_step(*args, **kwargs)
 
     def evaluation_loop(
         self,

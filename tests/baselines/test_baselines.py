@@ -57,6 +57,19 @@ def test_kmers_are_those_of_a_slow_count(k, both_strands, monkeypatch):
     np.testing.assert_array_equal(count_kmers(texts, k, both_strands).toarray(), expected)
 
 
+def test_words_of_phases_are_counted_apart(monkeypatch):
+    monkeypatch.setattr("hf_mixers.baselines.kmers.CHUNK_BASES", 150)
+    texts = [*draw(10)[0], "A", "ANNACGTNAC", "NNNN"]
+    found = count_kmers(texts, 2, False, phases=3).toarray()
+    for phase in range(3):
+        # every word of this phase, set apart by letters that are none
+        apart = ["N".join(text[p : p + 2] for p in range(phase, len(text), 3)) for text in texts]
+        expected = count_kmers([one or "N" for one in apart], 2, False).toarray()
+        np.testing.assert_array_equal(found[:, 16 * phase : 16 * (phase + 1)], expected)
+    with pytest.raises(ValueError, match="phases must be 1"):
+        KmerLogisticRegression(3, both_strands=True, phases=3)
+
+
 def test_strands_are_one_only_where_asked():
     texts, labels = draw(60)
     turned = reverse_complement(texts)

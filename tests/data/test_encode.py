@@ -44,7 +44,7 @@ def test_ids_are_those_of_the_tokenizer_in_few_bytes(tokenizer, dtype):
     assert encoded.features["input_ids"] == LargeList(Value(dtype))
     for row, text in zip(encoded, TEXTS, strict=True):
         assert isinstance(row["input_ids"], np.ndarray)
-        assert row["input_ids"].dtype == dtype
+        assert row["input_ids"].dtype == "int64"
         assert row["input_ids"].tolist() == tokenizer(text).input_ids
         assert row["length"] == len(row["input_ids"])
     assert encoded["labels"][:] == [0, 1, 0]
@@ -55,6 +55,21 @@ def test_long_lengths_and_large_labels_survive_the_format():
     assert encoded[:2]["length"] == [4000, 4000]
     assert encoded["labels"][:] == [300, 70000]
     assert encoded[0]["labels"] == 300
+
+
+def test_token_labels_that_are_added_later_keep_their_sign():
+    encoded = tokenize_sequences(make(), DnaTokenizer())
+    labels = [[-100, 1, 300, 2, 0], [1, -100], [0] * 7]
+    encoded = encoded.add_column("labels", labels)
+    assert [np.asarray(row["labels"]).tolist() for row in encoded] == labels
+
+
+def test_lists_of_classes_become_vectors():
+    feature = List(ClassLabel(names=["a", "b", "c"]))
+    rows = make(label=[[0, 2], [], [1]]).cast_column("label", feature)
+    encoded = tokenize_sequences(rows, DnaTokenizer())
+    assert encoded["labels"][:] == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    assert encoded.features["labels"] == List(Value("float32"))
 
 
 def test_labels_are_whole_numbers_or_floats():
@@ -144,7 +159,7 @@ def test_fixed_lengths_are_cut_or_padded_and_reported(caplog):
     expected = [[5, 6, 7, 8, 9], [7, 7, 0, 0, 0], [8, 8, 8, 5, 6]]
     for row, ids, label in zip(fixed, expected, [0, 1, 0], strict=True):
         assert row["input_ids"].tolist() == ids
-        assert row["input_ids"].dtype == "uint8"
+        assert row["input_ids"].dtype == "int64"
         assert (row["length"], row["labels"]) == (5, label)
     assert encoded["length"][:] == [5, 2, 7]
     with pytest.raises(ValueError, match="length must be at least 1, got 0"):

@@ -25,10 +25,11 @@ def make_files(folder: Path) -> None:
     (folder / "genes.fa").write_text("".join(lines))
     parts = ["train"] * 3 + ["val", "test"]
     rows = (
-        f"{name},{genus},{parts[number % 5]},{text}\n"
+        f"{name},{genus},{parts[number % 5]},{number % 7}.5,{'heart;liver'[: 6 * (number % 3)]};"
+        f",{text}\n"
         for number, (name, genus, _, text) in enumerate(genes)
     )
-    (folder / "genes.csv").write_text("id,genus,part,sequence\n" + "".join(rows))
+    (folder / "genes.csv").write_text("id,genus,part,expression,tissues,sequence\n" + "".join(rows))
     for genus in SPECIES:
         (folder / "genomes" / genus).mkdir(parents=True)
         own = (f">{name}\n{text}\n" for name, kind, _, text in genes if kind == genus)
@@ -38,6 +39,7 @@ def make_files(folder: Path) -> None:
     _write_variants(folder)
     state = load(next(path for path in FIXTURES if path.name.startswith("paramixer_chord")))[0]
     save_file(state, folder / "paramixer.safetensors")
+    (folder / "model_cards").symlink_to(ROOT / "model_cards")
     (folder / "examples").mkdir()
     shutil.copy(ROOT / "examples/genes.fa", folder / "examples")
 

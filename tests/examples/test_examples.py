@@ -87,6 +87,9 @@ def test_pretraining_smoke_run_can_be_fine_tuned_and_probed(row, tmp_path, quiet
                 "none",
                 "--train_fraction",
                 "0.5",
+                # with it, the blocks may stay as they are because that is better
+                "--head_start",
+                "false",
             ]
         )
         tuned = AutoModelForSequenceClassification.from_pretrained(folder)

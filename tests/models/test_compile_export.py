@@ -11,20 +11,29 @@ from hf_mixers.data import PaddedCollator
 from tests.families import (
     HEADS,
     every_family,
-    every_head,
     every_head_with_loss,
     every_own_variant,
     example_inputs,
     find_row,
     flatten,
+    one_family,
     pad,
     random_ids,
 )
 
 pytestmark = pytest.mark.slow
 
-# four blocks say as much as eleven, and compile in a third of the time
-SMALL = {"max_position_embeddings": 16}
+EXHAUSTIVE = pytest.mark.exhaustive
+# that the rows of a Combiner's grid divide evenly is checked as the program runs
+EXPORT_OPTIONS = {"combiner": {"prefer_deferred_runtime_asserts_over_guards": True}}
+# as few blocks as show all that blocks do, because every one is compiled
+LENGTH = 16
+BLOCKS = {"chordmixer": 2}
+
+
+def build_small(row, head="model", **changes):
+    blocks = {"num_hidden_layers": BLOCKS.get(row.name, 1)}
+    return row.build(head, **{"max_position_embeddings": LENGTH, **blocks, **changes})
 
 
 def result(output):
@@ -42,11 +51,14 @@ def _fresh_compiler():
     torch.compiler.reset()
 
 
+# one sequence and two; that the other heads compile is tested with their losses
 @every_family
-@every_head
+@pytest.mark.parametrize(
+    "head", ["masked_lm", pytest.param("sequence_pair_classification", marks=EXHAUSTIVE)]
+)
 @torch.no_grad()
 def test_one_graph_gives_the_eager_numbers_at_every_shape(row, head):
-    model = row.build(head, **SMALL)
+    model = build_small(row, head)
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
     for batch, length in ((3, 12), (2, 40), (3, 17)):
         inputs = unlabelled(head, batch=batch, length=length)
@@ -57,7 +69,7 @@ def test_one_graph_gives_the_eager_numbers_at_every_shape(row, head):
 
 @every_family
 def test_inductor_compiles_it_too(row):
-    model = row.build("sequence_classification", **SMALL)
+    model = build_small(row, "sequence_classification")
     compiled = torch.compile(model, fullgraph=True)
     inputs = unlabelled("sequence_classification")
     torch.testing.assert_close(
@@ -65,12 +77,13 @@ def test_inductor_compiles_it_too(row):
     )
 
 
+@EXHAUSTIVE
 @every_own_variant
 def test_variants_compile(row, changes):
-    model = row.build(**{"pooling": "max", **SMALL, **changes})
+    model = build_small(row, **{"pooling": "max", **changes})
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     # learned positions end at the built length, other models go on
-    longest = 16 if model.config.position_embedding_type == "absolute" else 20
+    longest = LENGTH if model.config.position_embedding_type == "absolute" else 20
     ids, mask = pad([random_ids(n) for n in (longest, 1, 9)], "left")
     expected = model(ids, attention_mask=mask)
     output = compiled(ids, attention_mask=mask)
@@ -79,7 +92,7 @@ def test_variants_compile(row, changes):
 
 @every_family
 def test_flat_batches_compile_in_one_graph(row):
-    model = row.build(**SMALL)
+    model = build_small(row)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     inputs = flatten([random_ids(n) for n in (5, 17, 2)])
     torch.testing.assert_close(
@@ -106,7 +119,7 @@ def assert_compiled_steps_are_eager(build, inputs):
 @every_family
 @every_head_with_loss
 def test_compiled_training_and_evaluation_are_those_of_eager_mode(row, head):
-    assert_compiled_steps_are_eager(lambda: row.build(head, **SMALL), example_inputs(head))
+    assert_compiled_steps_are_eager(lambda: build_small(row, head), example_inputs(head))
 
 
 def test_compiled_training_and_evaluation_of_images_are_those_of_eager_mode():
@@ -114,11 +127,11 @@ def test_compiled_training_and_evaluation_of_images_are_those_of_eager_mode():
     assert_compiled_steps_are_eager(build_images, inputs)
 
 
-@every_family
+@one_family
 def test_the_trainer_compiles_training_and_evaluation(row, tmp_path):
     data = [{"input_ids": random_ids(8 + n % 3), "labels": n % 2} for n in range(12)]
     trainer = Trainer(
-        row.build("sequence_classification", **SMALL),
+        build_small(row, "sequence_classification"),
         TrainingArguments(
             str(tmp_path),
             torch_compile=True,
@@ -138,7 +151,7 @@ def test_the_trainer_compiles_training_and_evaluation(row, tmp_path):
     after = trainer.evaluate()
     assert after["eval_loss"] < before
     # the weights are those of the model without the compiler's wrapper
-    plain = row.build("sequence_classification", **SMALL)
+    plain = build_small(row, "sequence_classification")
     plain.load_state_dict(trainer.model.state_dict())
     batch = PaddedCollator()(data)
     assert float(plain(**batch).loss) == pytest.approx(after["eval_loss"], rel=1e-3)
@@ -183,27 +196,33 @@ def shapes(inputs) -> dict:
     return {name: {0: batch, 1: lengths[name.endswith("_2")]} for name in inputs}
 
 
-EXPORTS = [*HEADS, "cls pooling"]
-# the trunk and the head of tokens are parts of these, and ONNX takes long
-ONNX_EXPORTS = [case for case in EXPORTS if case not in ("model", "token_classification")]
+# pairs and a first token hold what the others do
+MAIN_EXPORTS = ("sequence_pair_classification", "cls pooling")
+every_export = pytest.mark.parametrize(
+    "case",
+    [
+        *MAIN_EXPORTS,
+        *(pytest.param(head, marks=EXHAUSTIVE) for head in HEADS if head not in MAIN_EXPORTS),
+    ],
+)
 
 
 def build_export(row, case):
     """A model for exporters, and the head that says which inputs it takes."""
     if case == "cls pooling":
-        return Plain(row.build("sequence_classification", **SMALL, pooling="cls")), "model"
+        return Plain(build_small(row, "sequence_classification", pooling="cls")), "model"
     wrapper = PlainPair if case == "sequence_pair_classification" else Plain
-    return wrapper(row.build(case, **SMALL)), case
+    return wrapper(build_small(row, case)), case
 
 
 @every_family
-@pytest.mark.parametrize("case", EXPORTS)
+@every_export
 def test_exported_programs_run_at_other_shapes(row, case):
-    if row.name == "combiner":
-        pytest.xfail("torch does not see that the rows of a Combiner's grid divide evenly")
     model, head = build_export(row, case)
     inputs = unlabelled(head)
-    program = torch.export.export(model, (), inputs, dynamic_shapes=shapes(inputs))
+    program = torch.export.export(
+        model, (), inputs, dynamic_shapes=shapes(inputs), **EXPORT_OPTIONS.get(row.name, {})
+    )
     for batch, length in ((3, 12), (2, 33)):
         inputs = unlabelled(head, batch=batch, length=length)
         torch.testing.assert_close(
@@ -212,7 +231,7 @@ def test_exported_programs_run_at_other_shapes(row, case):
 
 
 @every_family
-@pytest.mark.parametrize("case", ONNX_EXPORTS)
+@every_export
 def test_onnx_programs_give_the_same_numbers(row, case, tmp_path):
     model, head = build_export(row, case)
     path = tmp_path / "model.onnx"

@@ -18,6 +18,7 @@ from tests.families import (
     every_variant,
     example_inputs,
     flatten,
+    one_family,
     random_ids,
 )
 
@@ -75,7 +76,7 @@ for case in sys.argv[1:]:
 
 
 @pytest.mark.processes
-@every_family
+@one_family
 def test_a_fresh_process_gives_the_same_numbers_for_every_head(row, tmp_path):
     expected = {}
     cases = []

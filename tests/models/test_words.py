@@ -8,7 +8,7 @@ from hf_mixers import DnaTokenizer
 from hf_mixers.baselines.kmers import count_kmers
 from hf_mixers.models.packing import Boundaries, pack_ragged, pack_static
 from hf_mixers.models.words import kmer_profile, words_around
-from tests.families import ROWS, every_family, flatten, pad, random_ids
+from tests.families import ROWS, every_family, flatten, one_family, pad, random_ids
 
 LENGTHS = (40, 3, 1, 17, 300)
 KMERS = {"kmer_size": 3, "kmer_hidden_size": 8}
@@ -26,9 +26,9 @@ def sequences(lengths=LENGTHS):
 
 
 @every_family
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_scores_do_not_depend_on_company(row, side):
-    model = build(row)
+@pytest.mark.parametrize(("side", "phases"), [("left", 1), ("right", 1), ("left", 3)])
+def test_scores_do_not_depend_on_company(row, side, phases):
+    model = build(row, kmer_phases=phases)
     given = sequences()
     alone = torch.cat([model(ids[None]).logits for ids in given])
     ids, mask = pad(given, side, width=310, content=5)
@@ -54,6 +54,25 @@ def test_profiles_equal_those_of_the_baseline(k):
         torch.testing.assert_close(found, torch.from_numpy(expected).float())
 
 
+def test_words_of_phases_are_counted_apart():
+    texts = ["ATGGCNAAATGA", "GG", "ATGATGATGC"]
+    config = ROWS[0].config(kmer_size=2, kmer_phases=3)
+    assert config.num_kmers == 48
+    expected = torch.zeros(3, 48)
+    for row, text in enumerate(texts):
+        for place in range(len(text) - 1):
+            first, second = ("ACGT".find(letter) for letter in text[place : place + 2])
+            if min(first, second) >= 0:
+                expected[row, 16 * (place % 3) + 4 * first + second] += 1
+    expected = (expected / expected.sum(1, keepdim=True)).sqrt()
+    ids = [torch.tensor(DnaTokenizer()(text)["input_ids"]) for text in texts]
+    rows, mask = pad(ids, "left")
+    for make in (pack_ragged, pack_static):
+        pack = make([Boundaries(tuple(rows.shape), rows.device, mask == 1)])
+        found = kmer_profile(pack.blank(pack.gather(rows.flatten())), pack, config)
+        torch.testing.assert_close(pack.restore(found), expected)
+
+
 @every_family
 def test_it_starts_at_zero_next_to_the_pooled_vector(row):
     model = row.build("sequence_classification", num_labels=3, **KMERS)
@@ -75,11 +94,9 @@ def test_other_letters_can_be_counted():
     torch.testing.assert_close(kmer_profile(rows[0], pack, model.config), expected)
 
 
-@every_family
+@one_family
 def test_it_is_saved_compiled_and_exported(row, tmp_path):
-    if row.name == "combiner":
-        pytest.xfail("torch does not see that the rows of a Combiner's grid divide evenly")
-    model = build(row, max_position_embeddings=64).eval()
+    model = build(row, max_position_embeddings=16, num_hidden_layers=2, kmer_phases=3).eval()
     ids, mask = pad(sequences((40, 3, 17)))
     expected = model(ids, attention_mask=mask).logits
     model.save_pretrained(tmp_path)
@@ -97,6 +114,7 @@ def test_it_is_saved_compiled_and_exported(row, tmp_path):
         {"input_ids": ids, "attention_mask": mask},
         dynamic_shapes=shapes,
         strict=False,
+        prefer_deferred_runtime_asserts_over_guards=True,
     )
     ids, mask = pad(sequences((20, 8)))
     found = program.module()(input_ids=ids, attention_mask=mask).logits
@@ -111,6 +129,8 @@ def test_what_cannot_be_counted_is_refused():
         row.config(kmer_size=2, letter_token_ids=[5, 5])
     with pytest.raises(Exception, match="kmer_size must be at least 1"):
         row.config(kmer_size=0)
+    with pytest.raises(Exception, match="kmer_phases must be at least 1"):
+        row.config(kmer_size=2, kmer_phases=0)
     with pytest.raises(Exception, match="kmer_size needs token input"):
         row.build("sequence_classification", kmer_size=2, input_features=3)
     with pytest.raises(ValueError, match="reads input_ids, got embeddings"):

@@ -25,6 +25,18 @@ def test_checkpoints_get_their_own_defaults_and_new_models_keep_theirs(tmp_path)
         assert adapt_arguments(given, model, 5_000_000) is given
 
 
+def test_models_that_have_learned_classes_get_a_head_and_no_epochs(tmp_path):
+    stored = {"pooled_norm": "running"}
+    options = CheckpointOptions(checkpoint="some")
+    assert adapt_arguments(arguments(tmp_path), options, 100, stored).num_train_epochs == 0
+    asked = arguments(tmp_path, num_train_epochs=2)
+    assert adapt_arguments(asked, options, 100, stored).num_train_epochs == 2
+    without = CheckpointOptions(checkpoint="some", head_start=False)
+    assert adapt_arguments(arguments(tmp_path), without, 100, stored).num_train_epochs == 12
+    plain = {"pooled_norm": "none"}
+    assert adapt_arguments(arguments(tmp_path), options, 100, plain).num_train_epochs == 12
+
+
 def test_what_is_set_stays(tmp_path):
     given = arguments(tmp_path, learning_rate=5e-4, num_train_epochs=2)
     adapted = adapt_arguments(given, CheckpointOptions(checkpoint="some"), 100)

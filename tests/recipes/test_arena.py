@@ -36,6 +36,8 @@ from ..tasks import release
 SMALL = {"num_train": 16, "num_validation": 6, "num_test": 6}
 LISTOPS = {**SMALL, "min_length": 20, "max_length": 50}
 
+EXHAUSTIVE = pytest.mark.exhaustive
+
 
 def invoke(*arguments):
     result = CliRunner().invoke(app, ["arena", *map(str, arguments)], catch_exceptions=False)
@@ -106,7 +108,9 @@ def test_every_task_runs_from_official_files_with_one_command(files, tmp_path, q
     assert f"task: {task}" in (tmp_path / "run" / "run.yaml").read_text()
 
 
-@pytest.mark.parametrize("task", ["listops", "retrieval", "image"])
+@pytest.mark.parametrize(
+    "task", ["retrieval", *(pytest.param(name, marks=EXHAUSTIVE) for name in ("listops", "image"))]
+)
 def test_a_transformer_runs_on_the_same_files(files, tmp_path, quiet, task):
     invoke(
         *("run", "--task", task, "--data", files, "--model", "bert", "--smoke", "--self-pretrain"),
@@ -119,7 +123,12 @@ def test_a_transformer_runs_on_the_same_files(files, tmp_path, quiet, task):
 
 @pytest.mark.parametrize(
     ("family", "pretrain"),
-    [*((family, True) for family in (*FAMILIES, "bert", "mamba2")), ("chordmixer", False)],
+    [
+        *(("chordmixer", pretrain) for pretrain in (False, True)),
+        *(("combiner", True), ("bert", True)),
+        *(pytest.param(name, True, marks=EXHAUSTIVE) for name in ("paramixer", "mrsformer")),
+        pytest.param("mamba2", True, marks=EXHAUSTIVE),
+    ],
 )
 def test_every_family_is_trained_and_self_pretrained(tmp_path, quiet, family, pretrain):
     results = run(tmp_path, family, pretrain=pretrain)
@@ -298,6 +307,7 @@ def test_protocols_have_the_published_numbers():
         protocol_values("lra", "adding")
 
 
+@EXHAUSTIVE
 def test_a_protocol_is_applied_and_can_be_changed(tmp_path, quiet):
     pairs = [f"{name}={value}" for name, value in SMALL.items()]
     invoke(

@@ -60,6 +60,6 @@ def test_the_example_scores_one_part(part, tmp_path):
             *("--output_dir", str(tmp_path / "run"), "--kmer_sizes", "2"),
         ]
     )
-    assert set(results[part]) == {"2-mers", "model"}
+    assert set(results[part]) == {"2-mers", "3-mers by codon position", "model"}
     assert results[part]["2-mers"]["probe_accuracy"] > 0.8
     assert (tmp_path / "run" / "metrics.json").exists()

@@ -162,7 +162,10 @@ def test_a_whole_run_leaves_a_masked_language_model(tmp_path, quiet):
         [
             *(*common, "--output_dir", str(tmp_path / "second"), "--profiles_only", "true"),
             *("--checkpoint", str(tmp_path / "run"), "--profile_epochs", "1", "--use_cpu", "true"),
+            *("--settings", '{"kmer_phases": 3}'),
         ]
     )
-    assert again["parameters"] == results["parameters"]
+    # two thirds of three times as many words are new
+    width = 2 * again["config"].get("kmer_hidden_size", 128)
+    assert again["parameters"] == results["parameters"] + 2 * 4**2 * width
     assert again["validation"] == {}

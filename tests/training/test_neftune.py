@@ -6,7 +6,7 @@ from transformers import Trainer, TrainingArguments
 from transformers.integrations.neftune import activate_neftune, deactivate_neftune
 
 from hf_mixers.data import FlatCollator
-from tests.families import every_family, every_head, example_inputs, flatten, random_ids
+from tests.families import every_family, every_head, example_inputs, flatten, one_family, random_ids
 
 
 @every_family
@@ -42,7 +42,7 @@ def test_noise_depends_on_the_length_of_a_sequence_and_not_on_its_company(row):
         assert noise.mean().abs() < 0.1 * bound
 
 
-@every_family
+@one_family
 @pytest.mark.parametrize("features", [None, 3])
 def test_the_trainer_adds_noise_and_takes_it_away(row, features, tmp_path):
     def example(number):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from hf_mixers.training.optimizers import MuonWithAdamW, split_for_muon
-from tests.families import every_family, find_row
+from tests.families import every_family, find_row, one_family
 from tests.training.test_training import arguments, losses
 from tests.training.training_run import build_trainer
 
@@ -76,7 +76,7 @@ def test_an_optimizer_without_parameters_is_refused():
         MuonWithAdamW([])
 
 
-@every_family
+@one_family
 @pytest.mark.parametrize("bf16", [False, True])
 def test_the_trainer_learns_with_muon(row, bf16, tmp_path):
     given = {"num_train_epochs": 8, "muon_learning_rate": 2e-2, "bf16": bf16}
@@ -87,7 +87,7 @@ def test_the_trainer_learns_with_muon(row, bf16, tmp_path):
     assert trainer.evaluate()["eval_accuracy"] > 0.9
 
 
-@every_family
+@one_family
 def test_a_resumed_run_equals_one_without_a_break(row, tmp_path):
     given = {"muon_learning_rate": 2e-2, "save_strategy": "steps", "save_steps": 3}
     whole = build_trainer(row.name, arguments(tmp_path / "whole", max_steps=6, **given))

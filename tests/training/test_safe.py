@@ -9,7 +9,7 @@ from hf_mixers import DnaTokenizer
 from hf_mixers.data import FlatCollator, PaddedCollator
 from hf_mixers.models.losses import sequence_loss
 from hf_mixers.training import MixerTrainer, MixerTrainingArguments
-from tests.families import every_family, find_row
+from tests.families import every_family, find_row, one_family
 
 
 def make_arguments(folder, **changes):
@@ -49,7 +49,7 @@ def build(folder, row=None, examples=None, head="sequence_classification", **cha
 # --- numbers that are not finite ---
 
 
-@every_family
+@one_family
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_labels_that_are_not_finite_stop_the_first_step(row, bad, tmp_path):
     examples = make_examples(label=lambda number: bad if number == 7 else 0.5)
@@ -63,7 +63,7 @@ def test_labels_that_are_not_finite_stop_the_first_step(row, bad, tmp_path):
         assert torch.equal(value, before[name])
 
 
-@every_family
+@one_family
 def test_inputs_that_are_not_finite_stop_the_step_they_are_in(row, tmp_path):
     examples = [{"input_values": torch.randn(9, 2), "labels": i % 2} for i in range(8)]
     examples[3]["input_values"][4, 1] = torch.inf
@@ -143,7 +143,7 @@ def test_empty_sets_are_refused_by_evaluation_and_training(tmp_path):
         trainer.evaluate(Dataset.from_dict({"input_ids": [], "labels": []}))
 
 
-@every_family
+@one_family
 @pytest.mark.parametrize("collator", [FlatCollator, PaddedCollator])
 def test_labels_of_tokens_need_a_collator_that_knows_them(row, collator, tmp_path):
     examples = make_examples()

@@ -13,7 +13,7 @@ from transformers import (
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.data import PaddedCollator
-from tests.families import every_family
+from tests.families import every_family, one_family
 
 
 def examples(count: int, with_labels: bool = True):
@@ -85,7 +85,7 @@ def test_token_classification_learns_with_the_stock_collator(row, tmp_path):
     ]
     trainer = Trainer(
         model,
-        arguments(tmp_path, num_train_epochs=40, learning_rate=3e-3),
+        arguments(tmp_path, num_train_epochs=30, learning_rate=1e-2),
         train_dataset=data,
         eval_dataset=data,
         data_collator=DataCollatorForTokenClassification(DnaTokenizer()),
@@ -122,7 +122,7 @@ class GradientNorms(TrainerCallback):
             self.seen.append(logs["grad_norm"])
 
 
-@every_family
+@one_family
 @pytest.mark.parametrize(
     "problem", ["single_label_classification", "multi_label_classification", "regression"]
 )
@@ -152,7 +152,7 @@ def test_gradient_norms_do_not_depend_on_accumulation(row, problem, tmp_path):
     assert norms[1] == pytest.approx(norms[0], rel=1e-4)
 
 
-@every_family
+@one_family
 def test_checkpoints_resume(row, tmp_path):
     def train(folder, steps, resume=None):
         trainer = Trainer(

@@ -14,7 +14,7 @@ from transformers import TrainingArguments
 from hf_mixers import DnaTokenizer
 from hf_mixers.data.collators import FlatCollator, MaskedLMCollator, PaddedCollator
 from hf_mixers.training import MixerTrainingArguments, sequence_lengths
-from tests.families import every_family
+from tests.families import every_family, one_family
 from tests.training import sharded_run
 from tests.training.training_run import SequenceData, build_trainer
 
@@ -85,7 +85,7 @@ def test_evaluation_is_exact_and_in_the_order_of_the_data(row, tmp_path):
         assert trainer.evaluate()["eval_loss"] == pytest.approx(mean, rel=1e-4)
 
 
-@every_family
+@one_family
 def test_without_budgets_it_is_the_stock_trainer(row, tmp_path):
     plain = TrainingArguments(
         str(tmp_path), report_to="none", disable_tqdm=True, use_cpu=True, max_steps=2
@@ -96,7 +96,7 @@ def test_without_budgets_it_is_the_stock_trainer(row, tmp_path):
     assert "eval_accuracy" in trainer.evaluate()
 
 
-@every_family
+@one_family
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(row, tmp_path):
     def run(folder, resume=None, **changes):
         trainer = build_trainer(
@@ -120,7 +120,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(row, tmp_path):
             torch.testing.assert_close(resumed_weights[name], value)
 
 
-@every_family
+@one_family
 @pytest.mark.parametrize(
     "changes",
     [
@@ -281,7 +281,7 @@ def launch(module: str, processes: int, output: Path, *arguments: str):
 
 
 @pytest.mark.processes
-@every_family
+@one_family
 def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
     # two processes see in one step what one process sees in two accumulated ones
     settings = {"family": row.name}
@@ -296,7 +296,7 @@ def test_two_processes_train_like_one_on_the_same_batches(row, tmp_path):
 
 
 @pytest.mark.processes
-@every_family
+@one_family
 def test_fully_sharded_training_has_the_losses_of_one_process(row, tmp_path):
     sharded = launch("tests.training.sharded_run", 2, tmp_path / "sharded.json", row.name)
     assert sharded == pytest.approx(sharded_run.train(row.name, rank=None), rel=1e-4)

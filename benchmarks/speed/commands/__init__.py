@@ -2,15 +2,19 @@
 
 from . import (
     blocks,
+    devices,
     generation,
     heads,
     inference,
     links,
     memory,
     mixed,
+    parallel,
     parts,
     patterns,
     peers,
+    precision,
+    records,
     scaling,
     throughput,
     tokenizers,
@@ -30,4 +34,8 @@ COMMANDS = {
     "peers": peers,
     "throughput": throughput,
     "inference": inference,
+    "records": records,
+    "devices": devices,
+    "parallel": parallel,
+    "precision": precision,
 }

@@ -1,0 +1,124 @@
+"""One sequence over 1, 2 and 4 processes: time, bytes sent, share of communication, equality.
+
+A training step of a ChordMixer, as it is by default and reversible, on one sequence. `sent_mib` is
+what the busiest process sends to others in a step, `expected_share` the part (1 + log2 P) / tracks
+of its activations that a block should move, `sent_share` the part that it does; `waiting` the share
+of its time that a process spends in collectives; `loss_error` and `gradient_error` are the largest
+differences to one process, relative to the largest gradient. Processes of one machine share its
+cores: times say what communication costs there and nothing about a cluster.
+"""
+
+import time
+from math import log2
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM
+from hf_mixers.models.sharing import shared_over
+from hf_mixers.parallel import average_gradients
+from tests.parallel.ranks import run_ranks
+
+from ..interleaved import Case, Group
+from ..isolated import Built
+from ..options import Options
+
+LENGTH, TRACK_SIZE = 262_144, 8
+SIZES = (1, 2, 4)
+
+
+def make_groups(options: Options) -> list[Group]:
+    length = 2048 if options.smoke else LENGTH
+    groups = []
+    for network in ("chordmixer", "reversible"):
+        cases = []
+        for size in SIZES:
+            labels = {"network": network, "length": length, "processes": size}
+            cases.append(Case(labels, build, {**labels, "seed": options.seed}))
+        groups.append(Group(cases))
+    return groups
+
+
+def build(network: str, length: int, processes: int, seed: int) -> Built:
+    """A training step of several processes."""
+    torch.manual_seed(seed)
+    config = ChordMixerConfig(
+        max_position_embeddings=length,
+        track_size=TRACK_SIZE,
+        reversible=network == "reversible",
+    )
+    model = ChordMixerForMaskedLM(config).train()
+    ids = torch.randint(5, 9, (1, length))
+    batch = {"input_ids": ids, "labels": torch.where(torch.rand(ids.shape) < 0.3, ids, -100)}
+    found = (
+        [run_one(0, model, batch)]
+        if processes == 1
+        else run_ranks(run_one, processes, model, batch)
+    )
+    facts: dict[str, Any] = {"tracks": config.num_tracks, **_describe(found, config, length)}
+    if processes > 1:
+        facts |= _compare(found[0], run_one(0, model, batch))
+
+    def step() -> None:
+        if processes == 1:
+            run_one(0, model, batch)
+        else:
+            run_ranks(run_one, processes, model, batch)
+
+    return Built(step, facts)
+
+
+def run_one(rank: int, model, batch) -> dict[str, Any]:
+    """A step of this process: loss, gradients, bytes sent and seconds."""
+    count = {"bytes": 0, "seconds": 0.0}
+    is_shared = dist.is_initialized()
+    original = dist.all_to_all_single
+
+    def counting(out, rows, received, sent, group=None):
+        start = time.perf_counter()
+        original(out, rows, received, sent, group=group)
+        count["seconds"] += time.perf_counter() - start
+        count["bytes"] += rows.numel() * rows.element_size()
+
+    model.zero_grad()
+    start = time.perf_counter()
+    dist.all_to_all_single = counting
+    try:
+        with shared_over(dist.group.WORLD if is_shared else None):
+            loss = model(**batch).loss
+            loss.backward()
+        if is_shared:
+            average_gradients(model)
+    finally:
+        dist.all_to_all_single = original
+    seconds = time.perf_counter() - start
+    grads = [weight.grad.clone() for weight in model.parameters()]
+    return {"loss": loss.detach(), "grads": grads, "all": seconds, **count}
+
+
+def _describe(found: list[dict], config: ChordMixerConfig, length: int) -> dict[str, float]:
+    """Bytes and shares of the busiest process."""
+    size, blocks = len(found), config.num_hidden_layers
+    sent = max(part["bytes"] for part in found)
+    # forward, and two rotations in the backward pass; a reversible one computes its branch again
+    passes = 4 if config.reversible else 3
+    whole = passes * blocks * -(-length // size) * config.hidden_size * 4
+    return {
+        "sent_mib": round(sent / 2**20, 2),
+        "sent_share": round(sent / whole, 4),
+        "expected_share": round((1 + log2(size)) / config.num_tracks, 4) if size > 1 else 0.0,
+        "waiting": round(max(part["seconds"] / part["all"] for part in found), 3),
+    }
+
+
+def _compare(found: dict, whole: dict) -> dict[str, float]:
+    largest = max(grad.abs().max() for grad in whole["grads"])
+    errors = [
+        (own - grad).abs().max() / largest
+        for own, grad in zip(found["grads"], whole["grads"], strict=True)
+    ]
+    return {
+        "loss_error": float((found["loss"] - whole["loss"]).abs()),
+        "gradient_error": float(max(errors)),
+    }

@@ -1,0 +1,101 @@
+"""Tables about the models of `model_cards/`, from their folders and recorded trainings."""
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+from ..tables import make_table
+from .tables import Record, read_records
+
+CARDS = Path(__file__).parents[2] / "model_cards"
+# recorded fine-tunings of chordmixer-microbes: what a row is called, and k-mer regression as it was
+# measured by those who made the data, where it is not fitted in the run
+TASKS = {
+    "genes_microbes": ("two genera", None),
+    "genus12_microbes": ("twelve genera", "0.674"),
+    "genus45_microbes": ("45 genera", "0.524"),
+    "genus45_few_microbes": ("45 genera, 20 labelled genes of each", None),
+}
+FROZEN = "genus45_frozen_microbes"
+
+
+def make_zoo_section(folder: Path) -> str:
+    """What the models are, what they reach, and how good their vectors are."""
+    return f"{_models()}\n{make_microbes_section(folder)}"
+
+
+def make_microbes_section(folder: Path) -> str:
+    """What chordmixer-microbes reaches when it is fine-tuned, and how good its vectors are."""
+    records = read_records(folder)
+    parts = [part for part in (_tasks(records), _frozen(records)) if part]
+    return "\n".join(parts) if parts else "Not run yet.\n"
+
+
+def _models() -> str:
+    rows = []
+    for card in sorted(CARDS.glob("*/config.json")):
+        config = json.loads(card.read_text(encoding="utf-8"))
+        size = (card.parent / "model.safetensors").stat().st_size
+        rows.append(
+            [
+                f"`model_cards/{card.parent.name}`",
+                config["architectures"][0],
+                f"{size / 4e6:.2f} M",
+                f"{size / 1e6:.1f} MB",
+            ]
+        )
+    return make_table(["folder", "class", "parameters", "size"], rows)
+
+
+def _tasks(records: dict[str, Record]) -> str | None:
+    rows = []
+    for name, (title, published) in TASKS.items():
+        if name not in records:
+            continue
+        runs = records[name].get("runs", [records[name]])
+        kmers = _spread(runs, "kmer") or (f"{published} (published)" if published else "")
+        rows.append(
+            [
+                title,
+                str(len(runs)),
+                _spread(runs, "model"),
+                _interval(runs),
+                _spread(runs, "model", "roc_auc"),
+                kmers,
+                _spread(runs, "codon") or "",
+                f"{mean(run['seconds'] for run in runs) / 60:.0f} min",
+            ]
+        )
+    header = ["species that no training has seen, test part", "seeds", "accuracy"]
+    header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
+    return make_table([*header, "time of a run, one busy core"], rows) if rows else None
+
+
+def _frozen(records: dict[str, Record]) -> str | None:
+    if FROZEN not in records:
+        return None
+    rows = [
+        [
+            "chordmixer-microbes" if name == "model" else name,
+            *(f"{report[key]:.3f}" for key in _VECTORS),
+        ]
+        for name, report in records[FROZEN]["test"].items()
+    ]
+    header = ["frozen vectors, 45 genera, test part", "five nearest neighbours", "linear probe"]
+    return make_table([*header, "clusters, NMI"], rows)
+
+
+_VECTORS = ("neighbours_accuracy", "probe_accuracy", "clusters_nmi")
+
+
+def _spread(runs: list[Record], who: str, metric: str = "accuracy") -> str | None:
+    """A metric, with its standard deviation over several seeds; None if it was not measured."""
+    if who not in runs[0]["test"]:
+        return None
+    values = [run["test"][who]["overall"][metric]["value"] for run in runs]
+    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+
+
+def _interval(runs: list[Record]) -> str:
+    cell = runs[0]["test"]["model"]["overall"]["accuracy"]
+    return f"[{cell['low']:.3f}, {cell['high']:.3f}]"

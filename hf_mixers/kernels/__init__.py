@@ -1,0 +1,1 @@
+"""Kernels for accelerators; `mixer_kernels` needs triton and is imported where it is used."""

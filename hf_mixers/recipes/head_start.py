@@ -1,0 +1,159 @@
+"""The first stage of a fine-tuning: a regression on the vectors of the pre-trained model.
+
+Blocks are the costly part of a step, and at first the head, which knows nothing, would only pull
+them about. So every sequence passes the pre-trained model once, and the head starts as a logistic
+regression on the pooled vectors, with the L2 penalty that is best on validation rows. What is
+trained afterwards starts as a good classifier, and must be better to be kept.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset
+from torch import Tensor
+from torch.nn import functional
+from transformers import PreTrainedModel
+from transformers.utils import logging
+
+from ..training import MixerTrainer
+from .frozen import embed_rows
+
+logger = logging.get_logger(__name__)
+
+# weights of the mean square of the coefficients that are tried; the first one if nothing can be
+PENALTIES = (1e-2, 3e-2, 3e-3, 1e-3)
+# more training rows than these are not read: vectors are held in memory
+MAX_ROWS = 100_000
+
+
+@dataclass
+class StartedHead:
+    """A model as the stage left it: its weights, and the scores of what was tried."""
+
+    weights: dict[str, Tensor]
+    history: list[dict[str, float]]
+
+
+def start_head(
+    model: PreTrainedModel,
+    rows: dict[str, Dataset],
+    *,
+    iterations: int = 100,
+    token_budget: int = 16384,
+    bf16: bool = False,
+    seed: int = 0,
+) -> StartedHead:
+    """Fit `model.classifier` to pooled vectors; the rest of the model stays as it is.
+
+    Args:
+        model: A sequence classifier with single labels.
+        rows: Tokenized `train`, and `validation` to choose the penalty by.
+        iterations: Most steps of L-BFGS, for each penalty.
+    """
+    train = rows["train"]
+    if len(train) > MAX_ROWS:
+        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+        train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
+    was_training = model.training
+    model.eval()
+    trunk: Any = model.base_model
+    vectors = {
+        name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
+        for name, part in {"train": train, "validation": rows.get("validation")}.items()
+        if part is not None
+    }
+    labels = {name: torch.tensor(rows[name]["labels"][:]) for name in vectors}
+    labels["train"] = torch.tensor(train["labels"][:])
+    model.train(was_training)
+    centre = vectors["train"].mean(0)
+    scale = vectors["train"].std(0).clamp(min=1e-6) if len(train) > 1 else torch.ones_like(centre)
+    scaled = {name: (part - centre) / scale for name, part in vectors.items()}
+    weights = model.config.class_weights
+    weights = None if weights is None else torch.tensor(weights).float()
+    history, found = [], []
+    for penalty in PENALTIES if "validation" in scaled else PENALTIES[:1]:
+        matrix, bias = regress(
+            scaled["train"],
+            labels["train"],
+            model.config.num_labels,
+            penalty,
+            iterations=iterations,
+            class_weights=weights,
+        )
+        entry = {"head_penalty": penalty}
+        for name in scaled:
+            logits = scaled[name] @ matrix.T + bias
+            loss = functional.cross_entropy(logits, labels[name], weight=weights)
+            right = (logits.argmax(1) == labels[name]).float().mean()
+            entry |= {f"head_{name}_loss": loss.item(), f"head_{name}_accuracy": right.item()}
+        history.append(entry)
+        found.append((matrix, bias))
+        logger.info(f"head: {entry}")
+    losses = [entry.get("head_validation_loss", 0.0) for entry in history]
+    matrix, bias = found[losses.index(min(losses))]
+    matrix = matrix / scale
+    classifier: Any = model.classifier
+    with torch.no_grad():
+        classifier.weight.copy_(matrix)
+        classifier.bias.copy_(bias - matrix @ centre)
+    return StartedHead({n: value.clone() for n, value in model.state_dict().items()}, history)
+
+
+def regress(
+    vectors: Tensor,
+    labels: Tensor,
+    num_labels: int,
+    penalty: float,
+    *,
+    iterations: int = 100,
+    class_weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Weights `(C, D)` and biases `(C,)` of a logistic regression, by L-BFGS.
+
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <...>
+    >>> vectors = torch.randn(200, 3)
+    >>> matrix, bias = regress(vectors, (vectors[:, 1] > 0).long(), 2, 1e-3)
+    >>> ((vectors @ matrix.T + bias).argmax(1) == (vectors[:, 1] > 0)).float().mean() > 0.95
+    tensor(True)
+    """
+    matrix = torch.zeros(num_labels, vectors.shape[1], requires_grad=True)
+    bias = torch.zeros(num_labels, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [matrix, bias], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        logits = vectors @ matrix.T + bias
+        loss = functional.cross_entropy(logits, labels, weight=class_weights)
+        loss = loss + penalty * matrix.square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    return matrix.detach(), bias.detach()
+
+
+def keep_better(trainer: MixerTrainer, started: StartedHead) -> bool:
+    """Put the weights of the stage back if no epoch after it scored higher on validation rows.
+
+    Whether they were. The trainer must have evaluated at step 0.
+    """
+    trainer.state.log_history[:0] = started.history
+    name = trainer.args.metric_for_best_model
+    best = trainer.state.best_metric
+    first = [
+        entry[f"eval_{name}"]
+        for entry in trainer.state.log_history
+        if entry.get("step") == 0 and f"eval_{name}" in entry
+    ]
+    if best is None or not first:
+        return False
+    is_better = first[0] > best if trainer.args.greater_is_better else first[0] < best
+    if is_better:
+        logger.info(f"The head alone was better on validation rows: {first[0]:.4f}, not {best:.4f}")
+        trainer.model.load_state_dict(started.weights)
+    return is_better

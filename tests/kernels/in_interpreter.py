@@ -1,0 +1,169 @@
+"""Triton kernels in Triton's interpreter: equal to the other paths, forward and gradient.
+
+Run with `TRITON_INTERPRET=1`, which triton reads when it is imported.
+"""
+
+import pytest
+import torch
+
+from hf_mixers.kernels import mixer_kernels
+from hf_mixers.models.branch import Scratch
+from hf_mixers.models.ops_chord_triton import TritonBranch
+from hf_mixers.models.ops_links import PRODUCTS, link_offsets, mix_links
+from hf_mixers.models.packing import Boundaries, pack_ragged
+from tests.families import find_row, flatten, random_ids
+
+SAMPLED = (1, 2, 3, 7, 16, 31, 64, 65, 130)
+PACKS = ([5, 3, 1], [70, 64, 33, 2, 1])
+every_length = pytest.mark.parametrize(
+    "length",
+    [n if n in SAMPLED else pytest.param(n, marks=pytest.mark.slow) for n in range(1, 131)],
+)
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3}
+
+
+def make_pack(lengths):
+    ends = torch.tensor([0, *lengths]).cumsum(0)
+    return pack_ragged([Boundaries((1, sum(lengths)), torch.device("cpu"), cu_seq_lens=ends)])
+
+
+def step(lengths, use_triton, family="chordmixer", **changes):
+    """Loss and gradients of a model."""
+    torch.manual_seed(0)
+    model = (
+        find_row(family).build("sequence_classification", use_triton=use_triton, **changes).train()
+    )
+    inputs = flatten([random_ids(n) for n in lengths])
+    loss = model(**inputs, labels=torch.arange(len(lengths)) % 2).loss
+    loss.backward()
+    return [loss.detach(), *(weight.grad for weight in model.parameters())]
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Calls of kernels, so that no test compares a path with itself."""
+    calls = []
+    for name in mixer_kernels.__all__:
+        kernel = getattr(mixer_kernels, name)
+
+        def call(*args, name=name, kernel=kernel, **kwargs):
+            calls.append(name)
+            return kernel(*args, **kwargs)
+
+        monkeypatch.setattr(mixer_kernels, name, call)
+    return calls
+
+
+SMALL = {"max_position_embeddings": 130, "num_hidden_layers": 2, "adaptive_depth": False}
+
+
+def check_model(lengths, counted, **settings):
+    plain = step(lengths, False, **settings)
+    assert not counted
+    kernels = step(lengths, True, **settings)
+    assert counted
+    for ours, expected in zip(kernels, plain, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+@every_length
+@pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+def test_chordmixer_of_one_sequence(length, order, counted):
+    check_model([length], counted, block_order=order, **SMALL)
+    assert {"mix", "gather_tracks", "mix_backward"} <= {*counted}
+
+
+@pytest.mark.parametrize("lengths", PACKS, ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"block_order": "mix_rotate", "pre_norm": "layer"},
+        {"pre_norm": "layer", "rotation": "alternating"},
+        {"reversible": True},
+        {"reversible": True, "block_order": "mix_rotate"},
+        {"intermediate_size": 40, "track_size": 5},
+    ],
+    ids=str,
+)
+def test_chordmixer_of_packs(lengths, changes, counted):
+    settings = {**SMALL, "adaptive_depth": True, "num_hidden_layers": 4, **changes}
+    check_model(lengths, counted, **settings)
+
+
+@every_length
+@pytest.mark.parametrize("protocol", ["chord", "cdil"])
+def test_paramixer_of_one_sequence(length, protocol, counted):
+    settings = {"num_factors": 2, "link_protocol": protocol, "num_links": 5}
+    check_model([length], counted, family="paramixer", max_position_embeddings=130, **settings)
+    assert {*counted} == {"link_product", "link_dots"}
+
+
+@pytest.mark.parametrize("lengths", PACKS, ids=str)
+def test_paramixer_of_packs(lengths, counted):
+    settings = {"num_factors": 2, "max_position_embeddings": 130}
+    check_model(lengths, counted, family="paramixer", **settings)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+@torch.no_grad()
+def test_a_block_in_both_precisions(dtype, order):
+    row, tolerance = find_row("chordmixer"), TOLERANCE[dtype]
+    block = row.build(block_order=order, **SMALL).layers[0].to(dtype)
+    pack, found = make_pack([70, 33, 2, 1]), []
+    hidden, grad = torch.randn(2, pack.num_rows, row.config(**SMALL).hidden_size).to(dtype)
+    for use_triton in (False, True):
+        block.use_triton = use_triton
+        branch = block.fused_branch(hidden, pack)
+        assert isinstance(branch, TritonBranch) == use_triton
+        kept = branch.room_for_hidden()
+        out = branch.add(hidden, hidden, torch.empty_like(hidden), kept=kept)
+        back = torch.empty_like(hidden)
+        grads = branch.backward(hidden, grad, grad, back, Scratch(hidden), kept)
+        found.append([out, back, *grads.like(block.fused_weights())[:4]])
+    for ours, expected in zip(*reversed(found), strict=True):
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_links_in_both_precisions(dtype):
+    pack, offsets = make_pack([40, 9, 1]), link_offsets("chord", 6, 0)
+    found = []
+    for use_triton in (False, True):
+        torch.manual_seed(0)
+        values = torch.randn(pack.num_rows, 12).to(dtype).requires_grad_()
+        weights = torch.randn(pack.num_rows, 6).to(dtype).requires_grad_()
+        out = mix_links(values, weights, pack, offsets, use_triton)
+        out.sum().backward()
+        found.append([out.detach(), values.grad, weights.grad])
+    for ours, expected in zip(*reversed(found), strict=True):
+        tolerance = TOLERANCE[dtype]
+        torch.testing.assert_close(ours, expected, rtol=tolerance, atol=5 * tolerance)
+
+
+def test_a_broken_boundary_is_found(counted, monkeypatch):
+    """Kernels that take sequences to end elsewhere fail the comparison."""
+    product = PRODUCTS["triton"]
+
+    def broken(values, weights, layout, links, transposed):
+        position, lengths, valid = layout
+        shorter = (lengths - 1).clamp(min=1)
+        return product(values, weights, (position, shorter, valid), links, transposed)
+
+    monkeypatch.setitem(PRODUCTS, "triton", broken)
+    with pytest.raises(AssertionError):
+        test_paramixer_of_packs([5, 3, 1], counted)
+
+
+def test_a_block_is_one_kernel_forward_and_three_backward(counted):
+    step([9, 5], True, **{**SMALL, "num_hidden_layers": 1})
+    assert counted == ["mix", "gather_tracks", "mix_backward", "gather_tracks"]
+
+
+def test_double_precision_goes_another_way(counted):
+    row = find_row("chordmixer")
+    model = row.build("model", use_triton=True, **SMALL).double()
+    model(random_ids(1, 9))
+    assert not counted

@@ -1,0 +1,47 @@
+"""Kernels are used where they can run, and tested where triton interprets them."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.families import find_row, random_ids
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+def test_kernels_equal_the_other_paths_in_the_interpreter(pytestconfig):
+    which = pytestconfig.getoption("markexpr") or ""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    # all lengths only where slow tests are asked for by name
+    command += ["-m", "" if which == "slow" else "not slow"]
+    run = subprocess.run(
+        [*command, str(Path(__file__).with_name("in_interpreter.py"))],
+        cwd=ROOT,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+
+
+@pytest.mark.parametrize("family", ["chordmixer", "paramixer"])
+def test_the_setting_changes_nothing_elsewhere(family):
+    ids = random_ids(1, 20)
+    plain, other = (find_row(family).build(use_triton=use)(ids) for use in (False, True))
+    assert plain.last_hidden_state.equal(other.last_hidden_state)
+
+
+def test_the_layout_is_that_of_a_kernel_of_the_hub():
+    general = tomllib.loads((ROOT / "kernels/build.toml").read_text())["general"]
+    assert general["universal"]
+    package = ROOT / "kernels/torch-ext" / general["name"]
+    assert (package / "__init__.py").exists()
+    text = "".join(path.read_text() for path in package.glob("*.py"))
+    assert "hf_mixers." not in text

@@ -1,0 +1,86 @@
+"""A head starts as a regression on vectors that the model made once; the rest stays."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+
+from hf_mixers import DnaTokenizer
+from hf_mixers.data.encode import tokenize_sequences
+from hf_mixers.recipes import head_start
+from hf_mixers.recipes.head_start import StartedHead, keep_better, regress, start_head
+from tests.families import every_family, find_row
+
+KMERS = {"kmer_size": 2, "kmer_phases": 3, "kmer_hidden_size": 6, "pooled_norm": "running"}
+
+
+def make_rows(count=40, seed=0):
+    """Two classes that differ in their letters."""
+    generator = np.random.default_rng(seed)
+    labels = [number % 2 for number in range(count)]
+    texts = [
+        "".join(generator.choice(list(("GGGGCAT", "AAAACGT")[label]), generator.integers(20, 60)))
+        for label in labels
+    ]
+    table = Dataset.from_dict({"sequence": texts, "label": labels})
+    return tokenize_sequences(table, DnaTokenizer())
+
+
+@every_family
+@pytest.mark.parametrize("changes", [{}, {"kmer_size": None, "pooled_norm": "none"}])
+def test_the_model_scores_as_the_regression_and_nothing_else_changes(row, changes, monkeypatch):
+    monkeypatch.setattr(head_start, "MAX_ROWS", 30)
+    model = row.build("sequence_classification", num_labels=2, **{**KMERS, **changes}).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    rows = {"train": make_rows(), "validation": make_rows(20, seed=1)}
+    started = start_head(model, rows, token_budget=100)
+    assert model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]) != name.startswith("classifier."), name
+        assert torch.equal(value, started.weights[name])
+    model.eval()
+    with torch.no_grad():
+        logits = torch.cat(
+            [model(torch.as_tensor(ids)[None]).logits for ids in rows["validation"]["input_ids"]]
+        )
+    labels = torch.tensor(rows["validation"]["labels"][:])
+    loss = torch.nn.functional.cross_entropy(logits, labels).item()
+    best = min(started.history, key=lambda entry: entry["head_validation_loss"])
+    assert loss == pytest.approx(best["head_validation_loss"], rel=1e-3, abs=1e-3)
+    assert best["head_validation_accuracy"] > 0.6
+    assert len(started.history) == len(head_start.PENALTIES)
+
+
+def test_without_validation_rows_one_penalty_is_taken():
+    model = find_row("chordmixer").build("sequence_classification", num_labels=2)
+    started = start_head(model, {"train": make_rows()})
+    assert [entry["head_penalty"] for entry in started.history] == [head_start.PENALTIES[0]]
+
+
+def test_class_weights_count():
+    torch.manual_seed(0)
+    vectors, labels = torch.randn(400, 2), torch.randint(2, (400,))
+    found = []
+    for weights in (None, torch.tensor([1.0, 20.0])):
+        matrix, bias = regress(vectors, labels, 2, 1e-2, class_weights=weights)
+        found.append((vectors @ matrix.T + bias).argmax(1).float().mean())
+    assert found[0] < 0.9
+    assert found[1] == 1
+
+
+@pytest.mark.parametrize(("best", "expected"), [(0.8, True), (0.95, False), (None, False)])
+def test_the_better_of_both_stages_is_kept(best, expected):
+    model = torch.nn.Linear(2, 2)
+    started = StartedHead({n: v + 1 for n, v in model.state_dict().items()}, [{"head_penalty": 1}])
+    trainer = SimpleNamespace(
+        model=model,
+        args=SimpleNamespace(metric_for_best_model="accuracy", greater_is_better=True),
+        state=SimpleNamespace(
+            best_metric=best, log_history=[{"eval_accuracy": 0.9, "step": 0}, {"loss": 1.0}]
+        ),
+    )
+    assert keep_better(trainer, started) is expected
+    assert torch.equal(model.weight, started.weights["weight"]) is expected
+    assert trainer.state.log_history[0] == {"head_penalty": 1}
