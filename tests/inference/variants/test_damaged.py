@@ -33,7 +33,10 @@ class OnlyWindows:
 
 
 @pytest.fixture
-def scorer(masked_lm, quiet):
+def scorer(masked_lm, quiet, monkeypatch):
+    # most of the time of a short run, which is not what is tested
+    monkeypatch.setattr("hf_mixers.inference.variants.run.run_environment", dict)
+    monkeypatch.setattr("os.fsync", lambda number: None)
     model = AutoModelForMaskedLM.from_pretrained(masked_lm)
     made = make_scorer(model, DnaTokenizer(), {}, token_budget=400, window=WINDOW, passes=2)
     return OnlyWindows(made)
