@@ -8,8 +8,9 @@ from transformers.utils import can_return_tuple, logging
 
 from .border import make_border
 from .configuration_mixer import MixerConfig
-from .heads import MixerHead, ask_about_tokens, pack_labels
+from .heads import MixerHead
 from .inputs import SequenceBatch
+from .labels import ask_about_tokens, pack_labels
 from .losses import IGNORED, token_loss
 from .packing import Pack
 from .starts import start_as_output

@@ -126,6 +126,7 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
         for batch, name in zip(batches, ("token_type_ids", "token_type_ids_2"), strict=False):
             ids = own.get(name)
             if torch.is_tensor(ids):
+                _check_shape_of_types(name, ids, batch)
                 limit = self.config.type_vocab_size
                 ask_ids(border, "token_type_ids", ids, limit, " (config.type_vocab_size)")
             done.append(batch._replace(token_type_ids=ids))
@@ -202,17 +203,11 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
 
     def _token_types(self, batches: tuple[SequenceBatch, ...], pack: Pack) -> Tensor:
         parts = []
-        for number, batch in enumerate(batches):
-            shape = batch.given()[1].shape[:2]
+        for batch in batches:
             ids = batch.token_type_ids
             if ids is None:
+                shape = batch.given()[1].shape[:2]
                 ids = torch.zeros(shape, dtype=torch.long, device=pack.lengths.device)
-            elif ids.shape != shape:
-                suffix = "_2" if number else ""
-                raise ValueError(
-                    f"token_type_ids{suffix} must have shape {tuple(shape)} like the input, got "
-                    f"{tuple(ids.shape)}."
-                )
             parts.append(ids.flatten())
         return pack.blank(pack.gather(torch.cat(parts))).long()
 
@@ -220,6 +215,17 @@ class CombinerModel(CombinerPreTrainedModel, MixerModel):
         if self.config.position_embedding_type == "sinusoidal":
             return sinusoids(positions, self.config.hidden_size).to(self.dtype)
         return super()._embed_positions(positions)
+
+
+def _check_shape_of_types(name: str, ids: Tensor, batch: SequenceBatch) -> None:
+    # what a batch without content is told comes later
+    contents = [part for part in batch[:3] if torch.is_tensor(part)]
+    for content in contents:
+        if ids.shape != content.shape[:2]:
+            raise ValueError(
+                f"{name} must have shape {tuple(content.shape[:2])} like the input, got "
+                f"{tuple(ids.shape)}."
+            )
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
