@@ -196,7 +196,9 @@ class RowEngine:
             # an array has many images, which one note would hide
             if file.lower().endswith(".npz"):
                 raise
-            yield Row(0, file, None, 0, str(error))
+            # without the name of the file, so that equal notes are counted together
+            note = str(error).removeprefix(f"{file} ").split(":")[0]
+            yield Row(0, file, None, 0, note)
 
     def _check(self, row: Row) -> Row:
         """The row with the length that the model reads, or with a note."""
