@@ -15,7 +15,7 @@ from .rss import give_back, measure_peak
 
 # the server imports these once; measuring processes are forked from it and start in no time. The
 # server itself never computes, so no threads are lost in forking
-_PRELOADED = ["benchmarks.contenders", "benchmarks.commands"]
+_PRELOADED = ["benchmarks.speed.contenders", "benchmarks.speed.commands"]
 
 _START_SECONDS = 300.0
 

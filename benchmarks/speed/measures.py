@@ -339,6 +339,17 @@ def _inference(rows: list[Row]) -> list[Measure]:
     return made
 
 
+def _records(rows: list[Row]) -> list[Measure]:
+    def find() -> Row:
+        return _find(rows, network="load and split")
+
+    name = f"{rows[0]['records']:,} records of {rows[0]['letters']} bases, loaded, compared, split"
+    return [
+        _measure(f"{name}: seconds", "≤ 60", "", lambda: f"{find()['median_s']:.0f}"),
+        _measure(f"{name}: GiB", "≤ 2", "", lambda: f"{find()['peak_mib'] / 1024:.2f}"),
+    ]
+
+
 def _devices(rows: list[Row]) -> list[Measure]:
     goals = {"chordmixer": ("block", "≤ 30"), "paramixer": ("factor", "≤ 40")}
     made = []
@@ -389,5 +400,6 @@ _MAKERS = (
     ("heads", _heads),
     ("tokenizers", _tokenizers),
     ("inference", _inference),
+    ("records", _records),
     ("devices", _devices),
 )

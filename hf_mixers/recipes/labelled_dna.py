@@ -22,7 +22,7 @@ logger = logging.get_logger(__name__)
 LABEL_SOURCES = ("label_from", "label_pattern", "label_table", "label_column")
 # what is asked of files, and of no other data
 FILE_OPTIONS = (*LABEL_SOURCES, "class_names", "taxonomy_dump", "id_column")
-SMOKE_FRACTION = 0.02
+SMOKE_FRACTION, SMOKE_ROWS = 0.02, 16
 
 
 @dataclass
@@ -195,7 +195,10 @@ def load_parts(
         parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed, classes)
     if smoke:
         parts = DatasetDict(
-            {n: subset_stratified(rows, SMOKE_FRACTION, seed, classes) for n, rows in parts.items()}
+            {
+                name: subset_stratified(rows, _smoke_fraction(rows, classes), seed, classes)
+                for name, rows in parts.items()
+            }
         )
     if options.cut_training:
         parts["train"] = cut_sequences(
@@ -204,6 +207,11 @@ def load_parts(
     for name, rows in parts.items():
         logger.info(f"{name}:\n{format_classes(describe_classes(rows, classes))}")
     return parts
+
+
+def _smoke_fraction(rows: Dataset, classes: str | None) -> float:
+    """Of classes at least one row each is drawn; without classes, enough rows to differ."""
+    return SMOKE_FRACTION if classes else min(1, max(SMOKE_FRACTION, SMOKE_ROWS / len(rows)))
 
 
 def leave_out_seen(test: Dataset, column: str) -> Dataset:

@@ -61,7 +61,7 @@ def test_smoke_run_measures_every_row_and_can_be_reported(command, tmp_path, qui
 
     for name, sections in PAGES.items():
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join("before\n{}\n{}\nafter\n".format(*marks(n)) for n in sections))
     make_report(["--results", str(tmp_path), "--root", str(tmp_path)])
     page = tmp_path / "docs/speed.md"

@@ -25,10 +25,11 @@ def make_files(folder: Path) -> None:
     (folder / "genes.fa").write_text("".join(lines))
     parts = ["train"] * 3 + ["val", "test"]
     rows = (
-        f"{name},{genus},{parts[number % 5]},{text}\n"
+        f"{name},{genus},{parts[number % 5]},{number % 7}.5,{'heart;liver'[: 6 * (number % 3)]};"
+        f",{text}\n"
         for number, (name, genus, _, text) in enumerate(genes)
     )
-    (folder / "genes.csv").write_text("id,genus,part,sequence\n" + "".join(rows))
+    (folder / "genes.csv").write_text("id,genus,part,expression,tissues,sequence\n" + "".join(rows))
     for genus in SPECIES:
         (folder / "genomes" / genus).mkdir(parents=True)
         own = (f">{name}\n{text}\n" for name, kind, _, text in genes if kind == genus)

@@ -68,7 +68,12 @@ def test_ray_gives_the_vectors_of_embed(masked_lm, fasta, sequences, tmp_path):
     words = ["--model", masked_lm, "--files", fasta, "--output", str(output), "--shards", "2"]
     done = subprocess.run(
         [sys.executable, str(CLUSTER / "embed_with_ray.py"), *words, "--concurrency", "1"],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"},
+        env={
+            **os.environ,
+            **{"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"},
+            # a busy machine starts slowly
+            "RAY_raylet_start_wait_time_s": "300",
+        },
         timeout=400,
         capture_output=True,
         text=True,
