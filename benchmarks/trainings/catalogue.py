@@ -352,6 +352,7 @@ for task, source in SPECIES_TASKS.items():
 # scratch; the genomes are those of pre-training, which has seen neither motifs nor labels
 for name, start in (
     ("variants_scratch", ("--settings", json.dumps(BOTH_WAYS))),
+    ("variants_ngrams", ("--settings", json.dumps(BOTH_WAYS | {"ngram_size": 4}))),
     ("variants_pretrained", ("--checkpoint", "{runs}/mlm_genomes")),
 ):
     EXPERIMENTS[name] = Experiment(
