@@ -124,6 +124,8 @@ class ChordBranch:
             rotated = reader.rows(normal, rows, buffer)
             hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
             _product(hidden, self.w1, inner[rows])
+        # what was received is not needed any more
+        del reader
         reader = back.reading(inner)
         for rows in self._chunks():
             part = reader.rows(inner, rows, buffer)

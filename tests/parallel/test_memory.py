@@ -60,9 +60,9 @@ def test_the_formula_of_the_page_holds(name):
 
 @pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.parametrize("name", ["default", "reversible"])
-def test_two_processes_need_half_the_memory_each(name):
+@pytest.mark.parametrize(("name", "excess"), [("default", 1.2), ("reversible", 1.3)])
+def test_two_processes_need_about_half_the_memory_each(name, excess):
     # what is read where takes 8 bytes per token and track, whatever the size of a track
     config = make_config(name, 70_001, track_size=16)
     (alone,) = run_ranks(measure, 1, config, 1)
-    assert max(run_ranks(measure, 2, config, 2)) < 1.2 * alone / 2
+    assert max(run_ranks(measure, 2, config, 2)) < excess * alone / 2
