@@ -17,7 +17,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 if TYPE_CHECKING:
     # the Trainer imports much that a model does not need
-    from transformers import Trainer
+    from transformers import Pipeline, Trainer
 
 # called or read by the functions below
 CALLED = {
@@ -32,6 +32,7 @@ CALLED = {
     "transformers.Trainer._get_output_dir": "where the checkpoint of this step is written",
     "transformers.Trainer._finish_current_push": "a push in the background ends before the next",
     "transformers.AutoModel._model_mapping": "Auto classes do not tell which models they load",
+    "transformers.Pipeline()._forward_params": "options that a pipeline was made with",
     "accelerate.Accelerator()._models": "says whether training has prepared the model already",
 }
 
@@ -44,7 +45,18 @@ OVERRIDDEN = {
     "transformers.Trainer._prepare_inputs": "boundaries of flat batches stay on the host",
     "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
     "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
+    "transformers.Pipeline._forward": "what pipelines of one's own must have",
+    "transformers.Pipeline._sanitize_parameters": "the same",
+    "transformers.Pipeline._load_tokenizer": "the same",
+    "transformers.Pipeline._load_processor": "the same",
+    "transformers.Pipeline._load_image_processor": "the same",
+    "transformers.Pipeline._load_feature_extractor": "the same",
 }
+
+
+def options_of_pipeline(pipeline: "Pipeline") -> dict[str, Any]:
+    """Options that a pipeline was made with."""
+    return pipeline._forward_params
 
 
 def leave_process_group() -> NoReturn:

@@ -8,6 +8,8 @@ from transformers import AutoModel, AutoModelForMaskedLM
 from transformers.pipelines import PIPELINE_REGISTRY
 from transformers.pipelines.base import Pipeline
 
+from ._compat import options_of_pipeline
+
 
 class DnaPipeline(Pipeline):
     """Base: a function of `hf_mixers.inference` over whatever is given, packed by tokens.
@@ -29,7 +31,8 @@ class DnaPipeline(Pipeline):
     def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
         is_one = isinstance(inputs, self.single)
         records = self.preprocess([inputs] if is_one else inputs)
-        results = self.postprocess(self._forward(records, **{**self._forward_params, **options}))
+        settings = {**options_of_pipeline(self), **options}
+        results = self.postprocess(self._forward(records, **settings))
         if is_one:
             return next(results)
         return list(results) if isinstance(inputs, list) else results

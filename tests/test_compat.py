@@ -28,11 +28,17 @@ def checkpointed_chordmixer() -> transformers.PreTrainedModel:
     return model
 
 
+def embedding_pipeline() -> transformers.Pipeline:
+    model = hf_mixers.ChordMixerModel(hf_mixers.ChordMixerConfig(track_size=4))
+    return transformers.pipeline("dna-embedding", model, tokenizer=hf_mixers.DnaTokenizer())
+
+
 # what `Class()` in a name stands for: attributes that only instances have
 INSTANCES = {
     "torch.nn.Module()": torch.nn.Module,
     "transformers.PreTrainedConfig()": transformers.PreTrainedConfig,
     "accelerate.Accelerator()": Accelerator,
+    "transformers.Pipeline()": embedding_pipeline,
     "hf_mixers.ChordMixerModel()": checkpointed_chordmixer,
 }
 

@@ -96,5 +96,5 @@ def _read_labels(dataset: Dataset) -> list:
 
 def _replace_labels(dataset: Dataset, column: pa.Array, feature) -> Dataset:
     order = dataset.column_names
-    replaced = dataset.remove_columns("label").add_column("label", column, feature=feature)
-    return replaced.select_columns(order)
+    replaced = dataset.add_column("_new", column, feature=feature).remove_columns("label")
+    return replaced.rename_column("_new", "label").select_columns(order)

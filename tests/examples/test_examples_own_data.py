@@ -160,7 +160,7 @@ def test_options_that_would_do_nothing_are_refused(name, arguments, message, qui
         (
             "finetune_classification",
             ["--baselines", "kmers"],
-            "kmer, cnn, .* and none, got 'kmers'",
+            "kmer, codon, .* and none, got 'kmers'",
         ),
         ("finetune_classification", ["--train_fraction", "2"], "fraction=2.0 was given"),
         ("pretrain_mlm", ["--markov_order", "30"], "order must be from 0 to 6, got 30"),
