@@ -54,8 +54,19 @@ def workplace(tmp_path, monkeypatch, quiet):
     return tmp_path
 
 
+# six runs and more
+_LONG_PAGES = {"docs/guides/arena.md"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_page)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.exhaustive] * (name_page(page) in _LONG_PAGES))
+        for page in WITH_CODE
+    ],
+    ids=[name_page(page) for page in WITH_CODE],
+)
 def test_code_of_a_page_runs_in_order_and_its_values_hold(page, workplace):
     names = {"__name__": "__main__"}
     for block in read_blocks(page):

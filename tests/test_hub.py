@@ -19,8 +19,8 @@ from tests.hub.server import serve
 
 pytestmark = pytest.mark.processes
 
-# code differs most between these; the others are tested in `make exhaustive`
-MAIN_FAMILIES = ("chordmixer", "combiner")
+# the others are tested in `make exhaustive`
+MAIN_FAMILIES = ("chordmixer",)
 SOME_FAMILIES = [
     name if name in MAIN_FAMILIES else pytest.param(name, marks=pytest.mark.exhaustive)
     for name in FAMILIES

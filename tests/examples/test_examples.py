@@ -8,7 +8,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from hf_mixers.data import load_embedded
 from tests.examples.example_runs import FOLDER, SCRIPTS, check_run, load
-from tests.families import every_family
+from tests.families import every_family, one_family
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def test_help_names_every_option(script, capsys):
     assert "--" in capsys.readouterr().out
 
 
-@every_family
+@one_family
 def test_classification_smoke_run_leaves_a_model_that_a_pipeline_loads(row, tmp_path, quiet):
     script = load("finetune_classification")
     settings = json.dumps({**row.small, "max_position_embeddings": 12_189})
@@ -43,7 +43,7 @@ def test_classification_smoke_run_leaves_a_model_that_a_pipeline_loads(row, tmp_
     assert {answer["label"] for answer in answers} <= {"Clostridium", "Mycoplasma"}
 
 
-@every_family
+@one_family
 def test_pretraining_smoke_run_can_be_fine_tuned_and_probed(row, tmp_path, quiet):
     script = load("pretrain_mlm")
     settings = json.dumps({**row.small, "max_position_embeddings": 400})

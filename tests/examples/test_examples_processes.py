@@ -44,6 +44,7 @@ def test_a_classifier_is_judged_once(tmp_path):
     assert (tmp_path / "model.safetensors").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.processes
 def test_masked_bases_of_all_processes_are_scored(tmp_path):
     out = launch("pretrain_mlm", tmp_path, "--settings", SMALL)
@@ -67,6 +68,7 @@ def test_other_processes_save_their_share_and_write_nothing(name, tmp_path, monk
     assert not written & {"metrics.json", "predictions.csv", "README.md", "history.png"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.processes
 def test_sums_are_scored_once(tmp_path):
     out = launch("adding_problem", tmp_path)

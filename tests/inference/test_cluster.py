@@ -60,6 +60,7 @@ def test_the_process_of_nextflow_runs(run, classifier, fasta, tmp_path, monkeypa
     assert len((tmp_path / "reads-1.tsv").read_text().splitlines()) > 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.processes
 def test_ray_gives_the_vectors_of_embed(masked_lm, fasta, sequences, tmp_path):

@@ -12,6 +12,9 @@ from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM
 from hf_mixers.models.sharing import shared_over
 from tests.parallel.ranks import run_ranks
 
+# resident memory of a forked process also tells what its parent did before
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow, pytest.mark.processes, pytest.mark.timing]
+
 PAGE = Path(__file__).parents[2] / "docs/guides/gpus_and_clusters.md"
 LENGTH = 200_001
 SETTINGS = {
@@ -48,8 +51,6 @@ def read_formula():
     return names["training_bytes"]
 
 
-@pytest.mark.slow
-@pytest.mark.processes
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_formula_of_the_page_holds(name):
     config = make_config(name)
@@ -58,8 +59,6 @@ def test_the_formula_of_the_page_holds(name):
     assert peak == pytest.approx(expected, rel=0.15)
 
 
-@pytest.mark.slow
-@pytest.mark.processes
 @pytest.mark.parametrize(("name", "excess"), [("default", 1.2), ("reversible", 1.3)])
 def test_two_processes_need_about_half_the_memory_each(name, excess):
     # what is read where takes 8 bytes per token and track, whatever the size of a track
