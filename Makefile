@@ -62,7 +62,9 @@ exhaustive: install  ## all tests, also for every family, head and setting that 
 
 quick: install  ## tests for the edit-test loop, in at most 90 seconds on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q --hypothesis-profile quick \
-		-m "not slow and not processes and not timing and not exhaustive"
+		-m "not slow and not processes and not timing and not variant and not exhaustive" \
+		$(addprefix --ignore=tests/,training examples recipes benchmarks tasks cli) \
+		tests hf_mixers
 
 docs: install  ## build the site into site/; a broken link or reference is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

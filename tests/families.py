@@ -212,7 +212,12 @@ every_head_with_loss = pytest.mark.parametrize("head", HEADS[1:])
 
 def _mark_variants(shared: dict[str, dict]) -> pytest.MarkDecorator:
     cases = [
-        pytest.param(row, changes, id=f"{row.name}-{name}")
+        pytest.param(
+            row,
+            changes,
+            id=f"{row.name}-{name}",
+            marks=[] if name == "plain" else [pytest.mark.variant],
+        )
         for row in ROWS
         for name, changes in {**shared, **row.variants}.items()
     ]

@@ -115,6 +115,7 @@ def parse(files: list[Path]) -> dict[Path, ast.Module]:
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
+@pytest.mark.slow
 def test_private_attributes_are_used_in_compat_only():
     trees = parse(sorted(PACKAGE.rglob("*.py")))
     used = find_foreign_uses(trees)

@@ -97,6 +97,7 @@ def test_classifier_answers_alone_as_in_company(model):
     np.testing.assert_allclose(together.sum(1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [KmerLogisticRegression(k=5), SmallCnn(epochs=12, learning_rate=3e-3, max_batch_size=16)],

@@ -10,6 +10,7 @@ from hf_mixers.data.batching import TokenBudgetBatchSampler
 lengths_lists = st.lists(st.integers(1, 60), min_size=4, max_size=60)
 
 
+@pytest.mark.slow
 @given(
     lengths=lengths_lists,
     budget=st.integers(1, 100),

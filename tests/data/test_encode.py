@@ -209,6 +209,7 @@ def test_lists_of_labels_must_be_as_long_and_complete():
         tokenize_sequences(make(label=[["a"], ["b"], ["c"]]), DnaTokenizer())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
 def test_vectors_of_labels_are_learned_from(problem, tmp_path):
     labels = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]

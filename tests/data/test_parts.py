@@ -89,6 +89,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 9), st.booleans()),
 OWN = [(13, 10, False), (14, 11, False), (15, 12, False)]
 
 
+@pytest.mark.slow
 @given(ROWS, st.booleans(), st.booleans(), st.integers(0, 3))
 def test_neither_a_sequence_nor_a_group_is_divided(rows, has_groups, match_strands, seed):
     known, rows = random_sequences(16, seed=7), [*rows, *OWN]
@@ -111,6 +112,7 @@ def test_neither_a_sequence_nor_a_group_is_divided(rows, has_groups, match_stran
         assert all(len(found) == 1 for found in place(parts, "species").values())
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(PARTS)), max_size=60))
 def test_given_parts_lose_what_a_later_part_holds(rows):
     known = random_sequences(12, seed=3)

@@ -36,6 +36,7 @@ def ids(parts):
     return [part["id"][:] for part in parts.values()]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(3, 60), min_size=1, max_size=8), st.integers(0, 5))
 def test_stratified_split_keeps_every_example_once_and_every_class_near_its_share(counts, seed):
     dataset = make(counts)
@@ -79,6 +80,7 @@ def test_wrong_fractions_are_errors(fractions):
             split(make([9, 9]), fractions)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 12), min_size=40, max_size=200), st.integers(0, 5))
 def test_no_group_is_in_two_parts_and_nothing_is_lost(groups, seed):
     if len(set(groups)) < 3:
@@ -137,6 +139,7 @@ def test_column_of_parts_is_followed_and_checked():
         split_by_column(make([1, 1], split=["train", "x"]), "split")
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(0, 3))
 def test_subset_has_a_share_of_every_class_and_grows_with_the_fraction(counts, seed):
     dataset = make(counts)

@@ -83,6 +83,7 @@ def test_lengths_are_spread_evenly_over_powers(path):
     assert np.abs(counts - 1000).max() < 150
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 60), st.integers(0, 60))
 def test_lengths_stay_within_their_bounds(tmp_path, low, more):
@@ -197,6 +198,7 @@ def test_forked_workers_do_not_move_each_others_place_in_the_file(tmp_path):
     assert read_bases(4_000, 20_000) == bases[4_000:24_000]
 
 
+@pytest.mark.slow
 def test_pickle_leaves_genomes_behind(tmp_path):
     file = write(tmp_path / "x.fa.gz", {"one": draw_bases(2_000_000, 3)})
     windows = GenomeWindows(file, TOKENIZER, (10, 100), 12)

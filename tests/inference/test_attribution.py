@@ -121,6 +121,7 @@ def test_wrong_settings_are_named(classifier, model):
     assert good.note == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["integrated_gradients", "mutagenesis"])
 def test_predict_writes_tracks_and_a_picture(method, classifier, tmp_path, quiet):
     fasta = tmp_path / "a.fa"

@@ -8,6 +8,7 @@ from transformers import AutoModel, AutoTokenizer
 from hf_mixers.inference import embed
 
 
+@pytest.mark.slow
 def test_vectors_do_not_depend_on_budget_order_or_shard(masked_lm, sequences):
     whole = {one.id: one.vector for one in embed(masked_lm, sequences)}
     assert len(whole) == len(sequences)

@@ -50,6 +50,7 @@ def test_a_classifier_answers(load_handler, classifier, tmp_path):
     assert np.abs(np.array(vectors[0]["vector"]) - one.vector).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_a_masked_language_model_fills_masks_and_embeds(load_handler, masked_lm):
     handler = load_handler(masked_lm)
     text = "ACG[MASK]TTG[MASK]"

@@ -24,6 +24,7 @@ def _small_parts(monkeypatch, quiet):
     monkeypatch.setattr(engine, "LOOK_AHEAD", 2)
 
 
+@pytest.mark.slow
 def test_tables_hold_every_record_in_order(classifier, fasta, sequences, tmp_path):
     arguments = ("predict", classifier, fasta, "--token-budget", 300, "--all-scores", "--top", 2)
     run(*arguments, "-o", tmp_path / "a.tsv")
@@ -39,6 +40,7 @@ def test_tables_hold_every_record_in_order(classifier, fasta, sequences, tmp_pat
     assert not (tmp_path / "a.tsv.parts").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_gives_the_same_bytes(classifier, fasta, tmp_path, monkeypatch):
     arguments = ("predict", classifier, fasta, "--token-budget", 300)
     run(*arguments, "-o", tmp_path / "whole.tsv")

@@ -102,6 +102,7 @@ def test_images_return_attentions():
     assert [w.shape for w in weights[0]] == [(2, 1, 16, 16), (2, 1, 8, 8)]
 
 
+@pytest.mark.slow
 def test_compiled_models_and_checkpointing_return_the_same_attentions():
     inputs = example_inputs("sequence_classification")
     model = ROW.build("sequence_classification", max_position_embeddings=16, **EAGER)

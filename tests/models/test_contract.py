@@ -300,6 +300,7 @@ def test_parameters_have_gradients_even_when_sequences_are_too_short_for_them(ro
     assert all(p.grad is not None for p in model.parameters())
 
 
+@pytest.mark.slow
 @every_family
 @every_head
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

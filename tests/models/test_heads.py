@@ -203,6 +203,7 @@ def test_tasks_choose_their_own_output(row):
     assert model.classifier.weight.grad.any(1).all()
 
 
+@pytest.mark.slow
 @every_family
 def test_dropouts_act_in_training_only(row):
     names = [

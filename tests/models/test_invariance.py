@@ -123,6 +123,7 @@ def test_both_layouts_give_the_same_numbers_and_gradients(row, changes, monkeypa
     torch.testing.assert_close(results[0], results[1], atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 @every_family
 @settings(max_examples=20)
 @given(lengths=st.lists(st.integers(1, 70), min_size=1, max_size=7), data=st.data())

@@ -104,6 +104,7 @@ def test_images_are_classified_by_the_standard_pipeline(tmp_path):
     assert found == pytest.approx({"cat": scores[0].item(), "dog": scores[1].item()}, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_image_models_compile_and_are_published_with_code(tmp_path):
     model = build_images()
     pixels = torch.randn(2, 3, 32, 32)

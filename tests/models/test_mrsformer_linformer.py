@@ -12,6 +12,7 @@ from tests.models.test_compile_export import Plain, shapes, unlabelled
 ROW = find_row("mrsformer")
 
 
+@pytest.mark.slow
 def test_linformer_has_no_more_rows_than_groups_and_refuses_longer_sequences():
     model = ROW.build(
         attention_type="linformer", head_scales=[1, 2, 8, 8], max_position_embeddings=24
@@ -74,6 +75,7 @@ def padded(*lengths, width=None):
     return {"input_ids": ids, "attention_mask": mask}
 
 
+@pytest.mark.slow
 def test_exported_programs_read_any_length_with_weights_and_refuse_longer_ones(exported):
     model, program = exported
     run = program.module()
@@ -83,6 +85,7 @@ def test_exported_programs_read_any_length_with_weights_and_refuse_longer_ones(e
         run(**padded(34, 2))
 
 
+@pytest.mark.slow
 def test_onnx_programs_refuse_longer_sequences_too(exported, tmp_path):
     model, program = exported
     path = tmp_path / "model.onnx"

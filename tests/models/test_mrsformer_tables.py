@@ -68,6 +68,7 @@ def test_the_order_of_columns_matters_to_coarse_heads_only():
         assert torch.allclose(before, after, atol=1e-5) == is_equal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["regression", "single_label_classification"])
 def test_tables_are_learned_with_the_stock_trainer(problem, tmp_path):
     rows = table_rows(64)
@@ -108,6 +109,7 @@ class Program(torch.nn.Module):
         return self.model(numeric_values=numeric_values, category_ids=category_ids).logits
 
 
+@pytest.mark.slow
 def test_exported_programs_read_any_number_of_rows():
     model = Program(build_tables(num_hidden_layers=1))
     rows = Dim("rows", min=2, max=64)

@@ -108,6 +108,7 @@ def test_fused_equals_module_by_module(order, norm, coupled, limits):
     torch.testing.assert_close(fast, slow, atol=1e-11, rtol=1e-9)
 
 
+@pytest.mark.slow
 @every_order_and_norm
 def test_gradients_are_those_of_finite_differences(order, norm, monkeypatch):
     monkeypatch.setitem(ops_chord_rows.CHUNK_ROWS, "cpu", 4)

@@ -328,6 +328,7 @@ def test_no_pattern_makes_a_matrix_of_all_pairs(monkeypatch):
             assert largest <= HEADS * length * 6 * segment < HEADS * length**2
 
 
+@pytest.mark.slow
 @every_pattern
 @pytest.mark.parametrize("causal", [True, False])
 @settings(max_examples=15)

@@ -170,6 +170,7 @@ def test_attention_pooling_starts_as_the_mean_and_is_a_softmax_over_tokens(row):
     assert model.pool_scores.weight.grad.abs().sum() > 0
 
 
+@pytest.mark.slow
 @every_family
 def test_running_norm_centres_and_scales_pooled_vectors(row):
     model = row.build(pooled_norm="running")

@@ -25,6 +25,7 @@ ALPHABET = "ACGTNacgtu xé🧬中[]\n"
 # --- look-up and backend ---
 
 
+@pytest.mark.slow
 @every_tokenizer
 @pytest.mark.parametrize("add_cls", [False, True])
 @pytest.mark.parametrize("add_sep", [False, True])
@@ -91,6 +92,7 @@ def test_any_texts_and_options_agree_with_the_backend(build, data):
     )
 
 
+@pytest.mark.slow
 @every_tokenizer
 def test_every_code_point_agrees_with_the_backend(build):
     tokenizer = build()

@@ -94,6 +94,7 @@ def test_other_letters_can_be_counted():
     torch.testing.assert_close(kmer_profile(rows[0], pack, model.config), expected)
 
 
+@pytest.mark.slow
 @one_family
 def test_it_is_saved_compiled_and_exported(row, tmp_path):
     model = build(row, max_position_embeddings=16, num_hidden_layers=2, kmer_phases=3).eval()

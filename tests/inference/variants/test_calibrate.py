@@ -41,6 +41,7 @@ def test_means_are_those_of_all_sites(masked_lm, genome_text, table):
     assert len(table.means) == 3 * len({key[:5] for key in table.means})
 
 
+@pytest.mark.slow
 def test_calibrated_scores_are_ratios_minus_means(masked_lm, genome_text, table, tmp_path):
     table.save(tmp_path / "table.json")
     text, rows = genome_text["chr1"], []

@@ -43,6 +43,7 @@ def test_one_mask_at_a_time_is_the_exact_pseudo_likelihood(model, variants, refe
         assert one.scores == pytest.approx(kept, abs=2e-5)
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_batch_shard_or_notation(model, variants, reference):
     chosen = variants[:20]
     whole = run(model, chosen, reference, passes=2)
