@@ -40,7 +40,7 @@ def build(count: int, seed: int) -> Built:
             file, label_pattern=r"class=(\w+)", cache_dir=Path(folder.name) / "cache"
         )
         loaded = time.perf_counter()
-        make_parts(rows, SplitOptions(group_pattern=r"species=(\w+)", allow_conflicts=True))
+        make_parts(rows, SplitOptions(group_pattern=r"species=(\w+)"))
         return {"load_s": loaded - start, "split_s": time.perf_counter() - loaded}
 
     return Built(step, {})
@@ -51,9 +51,10 @@ def write_records(path: Path, count: int, seed: int) -> Path:
     chance = np.random.default_rng(seed)
     letters = np.frombuffer(b"ACGT", np.uint8)
     lines = letters[chance.integers(4, size=(count, LETTERS))]
-    copies = chance.choice(count, count // 10, replace=False)
-    lines[copies] = lines[chance.integers(count, size=len(copies))]
     species = chance.integers(SPECIES, size=count)
+    # copies are of the same species: others would join all species to one group
+    copies, sources = chance.permutation(count)[: count // 5].reshape(2, -1)
+    lines[copies], species[copies] = lines[sources], species[sources]
     with open(path, "wb") as file:
         for number, line in enumerate(lines):
             name = f">r{number} species=s{species[number]} class=c{species[number] % CLASSES}\n"
