@@ -367,14 +367,15 @@ for name, start in (
 
 def language_model(settings: dict, *arguments: str) -> Experiment:
     """A causal model with the same width, blocks and budget, whatever its attention."""
-    common = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4}
+    common = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 4}
     common |= {"num_attention_heads": 4, "row_summary": "none"}
     return Experiment(
         "train_language_model",
         (
             *("--settings", json.dumps(common | settings), *arguments),
-            *("--window", "1024", "--num_windows", "4000", "--num_train_epochs", "3"),
-            *("--learning_rate", "1e-3", "--per_device_train_batch_size", "8"),
+            *("--window", "1024", "--num_windows", "3200", "--num_train_epochs", "1"),
+            *("--learning_rate", "3e-3", "--muon_learning_rate", "2e-2", "--warmup_steps", "0.05"),
+            *("--per_device_train_batch_size", "2", "--max_eval_windows", "300"),
         ),
         seeds=(0, 1, 2),
     )
@@ -391,7 +392,6 @@ _ATTENTIONS = {
 }
 _CORPORA = {
     "linux": ("--data", "{data}/longdoc_linux4/data.parquet", "--tokenizer", "char"),
-    "imdb": ("--data", "{data}/text_imdb/data.parquet", "--tokenizer", "char"),
     "genomes": ("--data", "{data}/dna_mlm_genomes/genomes.fa.gz", "--tokenizer", "dna"),
 }
 for corpus, given in _CORPORA.items():
