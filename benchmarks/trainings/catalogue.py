@@ -283,18 +283,19 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         seeds=SEEDS,
     )
 
-# two of these again, with the norm before the head and the start near a uniform guess of new ones;
+# some of these again, with the norm before the head and the start near a uniform guess of new ones;
 # the results above are of models that started as published
 SCALED = {"final_norm": "layer", "weight_init": "scaled"}
 for earlier, settings in (
     ("california_mrs", {}),
     ("mnist_mrs", DIGITS | {"head_scales": [1, 2, 2, 4]}),
+    ("vowels_mrs_softmax", {"attention_type": "softmax"}),
 ):
     words = list(EXPERIMENTS[earlier].arguments)
     words[words.index("--settings") + 1] = json.dumps(settings | SCALED)
     words[words.index("--baseline") + 1] = "false"
     EXPERIMENTS[f"{earlier}_start"] = Experiment(
-        EXPERIMENTS[earlier].script, tuple(words), seeds=SEEDS[:3]
+        EXPERIMENTS[earlier].script, tuple(words), seeds=EXPERIMENTS[earlier].seeds[:3]
     )
 
 # the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
