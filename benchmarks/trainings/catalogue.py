@@ -298,6 +298,23 @@ for earlier, settings in (
         EXPERIMENTS[earlier].script, tuple(words), seeds=EXPERIMENTS[earlier].seeds[:3]
     )
 
+# the same question for a ChordMixer: digits as sequences of pixels, a short training
+for name, settings in (
+    ("published", {"final_norm": "none", "weight_init": "published"}),
+    ("new", {}),
+):
+    EXPERIMENTS[f"start_chordmixer_{name}"] = Experiment(
+        "run_arena",
+        (
+            *("--task", "image", "--path", "{data}/image_mnist/data.npz"),
+            *("--family", "chordmixer", "--parameters", "100000"),
+            *("--settings", json.dumps(settings), "--max_steps", "500"),
+            *("--train_token_budget", "8192", "--learning_rate", "3e-3", "--warmup_steps", "0.1"),
+            *("--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
+        ),
+        seeds=(0, 1, 2),
+    )
+
 # the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
 # vector learns their taxonomy alone, then all learns masked bases and taxonomy together
 MICROBES = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384, "ngram_size": 4}

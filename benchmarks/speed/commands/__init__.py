@@ -19,6 +19,7 @@ from . import (
     scaling,
     throughput,
     tokenizers,
+    variants,
 )
 
 COMMANDS = {
@@ -36,6 +37,7 @@ COMMANDS = {
     "peers": peers,
     "throughput": throughput,
     "inference": inference,
+    "variants": variants,
     "records": records,
     "devices": devices,
     "parallel": parallel,

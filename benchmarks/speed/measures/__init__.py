@@ -22,6 +22,7 @@ _MAKERS = (
     ("tokenizers", use.measure_tokenizers),
     ("generators", use.measure_generators),
     ("inference", use.measure_inference),
+    ("variants", use.measure_variants),
     ("records", use.measure_records),
     ("devices", devices.measure_devices),
 )

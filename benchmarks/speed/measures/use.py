@@ -77,3 +77,26 @@ def measure_generators(rows: list[Row]) -> list[Measure]:
         )
         for row in rows
     ]
+
+
+def measure_variants(rows: list[Row]) -> list[Measure]:
+    made = []
+    for scores in dict.fromkeys(row["scores"] for row in rows):
+        packed, single = ({"scores": scores, "network": name} for name in ("packed", "one by one"))
+
+        def per_hour(packed=packed) -> str:
+            row = find(rows, **packed)
+            return f"{3600 * row['variants'] / row['median_s']:,.0f}"
+
+        title = f"`score-variants`, scores: {scores}"
+        case = (rows, "median_s", single, packed)
+        made += [
+            measure(f"{title}: variants an hour", "", "", per_hour),
+            measure(
+                f"{title}: speed of packed batches relative to one by one",
+                "",
+                "",
+                lambda case=case: f"{ratio_of(*case):.2f}x",
+            ),
+        ]
+    return made
