@@ -83,7 +83,7 @@ def draw_variants(genes: dict[str, str], count: int, seed: int) -> Iterator[tupl
         kind = KINDS[number % len(KINDS)]
         here = genes[name][place : place + 1 + size * (kind in ("deletion", "replacement"))]
         other = {
-            "letter": "ACGT".replace(here, "", 1)[int(chance.integers(3))],
+            "letter": "ACGT".replace(here[0], "", 1)[int(chance.integers(3))],
             "insertion": here + letters(size),
             "deletion": here[0],
             # its last letter differs from that of the reference
