@@ -3,7 +3,7 @@
 `predict` and `embed` on a FASTA file of real genes next to the model's own forward passes on the
 same batches, tokenized before, and next to the text-classification pipeline of transformers, which
 pads: with the same model, which leaves out what was padded, and with a ModernBERT of as many
-parameters, which does not. Then one long run whose memory is watched, a run that is killed at random
+parameters, which does not. Then one long run whose memory is watched, a run killed at random
 places and resumed, and three shards; all three count rows that differ from those of a plain run.
 """
 

@@ -16,6 +16,7 @@ from ...reporting.environment import run_environment
 from ...reporting.files import write_json
 from ..engine import prefetch
 from ..loading import join_processes
+from ..memory import HeapTrimmer
 from ..outputs import PartedOutput
 from ..records import STDIN
 from ..run import stamp_source
@@ -125,9 +126,11 @@ def score_to_file(
     is_hidden = None if state.is_main_process else True
     with output.keep_parts(), tqdm(unit=" variants", disable=is_hidden) as bar:
         found: Any = prefetch(parts)  # type: ignore[arg-type]
+        trim = HeapTrimmer()
         for part in found:
             _write_part(scorer, part, writer, output, strict)
             bar.update(len(part.records))
+            trim()
     state.wait_for_everyone()
     summary = VariantSummary(tokens=scorer.tokens, seconds=round(time.perf_counter() - begin, 3))
     if state.is_main_process:
