@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .headline import make_demo_section, make_headline_section
-from .speed.pages import make_speed_section
+from .speed.pages import make_scale_section, make_speed_section, make_variants_section
 from .speed.plots import draw_all
 from .tables import RESULTS
 from .trainings.curves import draw_trainings
@@ -26,6 +26,8 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/results.md": {"trainings": make_trainings_section},
     "docs/speed.md": {"speed": make_speed_section},
     "docs/families/combiner.md": {"combiner": make_combiner_section},
+    "docs/guides/at_scale.md": {"scale": make_scale_section},
+    "docs/guides/variants.md": {"variants": make_variants_section},
     "docs/guides/models.md": {"zoo": make_zoo_section},
     "model_cards/chordmixer-microbes/README.md": {"microbes": make_microbes_section},
     "examples/README.md": {"examples": make_examples_section},

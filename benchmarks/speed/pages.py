@@ -33,6 +33,24 @@ def make_speed_section(folder: Path) -> str:
     return "\n".join(parts)
 
 
+def make_scale_section(folder: Path) -> str:
+    """What `predict` and `embed` reach, next to what users of other models report."""
+    return _make_figures(folder, "inference")
+
+
+def make_variants_section(folder: Path) -> str:
+    """What `score-variants` reaches."""
+    return _make_figures(folder, "variants")
+
+
+def _make_figures(folder: Path, command: str) -> str:
+    tables = read_tables(folder)
+    if command not in tables:
+        return "Not measured yet.\n"
+    rows = [[one.name, one.must, one.value] for one in make_measures({command: tables[command]})]
+    return f"{make_table(['', 'goal', 'measured'], rows)}\n{_describe_machines(folder, [command])}"
+
+
 def _make_peer_table(rows: list[Row], mode: str) -> str:
     """Time and memory of each network at each length."""
     lengths = sorted({row["length"] for row in rows})

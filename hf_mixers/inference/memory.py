@@ -15,7 +15,7 @@ class HeapTrimmer:
             pages from the system again.
     """
 
-    def __init__(self, seconds: float = 2.0):
+    def __init__(self, seconds: float = 1.0):
         self.seconds = seconds
         self._last = time.monotonic()
 

@@ -5,6 +5,8 @@ blocks and vocabulary, with its own cache and sdpa; 2 blocks of 256 channels, 4 
 one sequence. A step writes `tokens` tokens, one by one.
 """
 
+import copy
+
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
@@ -17,7 +19,7 @@ from ..options import Options
 
 CONTEXTS = (1024, 4096, 16_384)
 PATTERNS = ("fixed", "axial_rowmajor", "logsparse")
-TOKENS = 250
+TOKENS = 1000
 SHARED = {
     "vocab_size": 20,
     "hidden_size": 256,
@@ -61,15 +63,15 @@ def build_model(name: str, longest: int) -> PreTrainedModel:
 def build(name: str, context: int, tokens: int, seed: int) -> Built:
     """A model that has read a context, and writes on."""
     torch.manual_seed(seed)
-    model = build_model(name, 2 * context).eval()
+    model = build_model(name, context + tokens).eval()
     with torch.no_grad():
         read = model(draw_ids(1, context, seed=seed), use_cache=True, logits_to_keep=1)
-    cache = read.past_key_values
     last = read.logits[:, -1].argmax(1, keepdim=True)
 
     @torch.no_grad()
     def step() -> None:
-        token = last
+        # every repeat goes on from the same context; the copy is a small part of its time
+        token, cache = last, copy.deepcopy(read.past_key_values)
         for _ in range(tokens):
             logits = model(token, past_key_values=cache, use_cache=True).logits
             token = logits[:, -1].argmax(1, keepdim=True)

@@ -52,7 +52,7 @@ SMALL = {"track_size": 4, "intermediate_size": 16, "max_position_embeddings": 10
 
 
 def make_groups(options: Options) -> list[Group]:
-    genes, many, kills = (20, 480, 1) if options.smoke else (1000, 200_000, KILLS)
+    genes, many, kills = (20, 480, 1) if options.smoke else (400, 200_000, KILLS)
     arguments = {"count": genes, "seed": options.seed, "longest": 400 if options.smoke else None}
     speed = Group(
         [Case({"network": name}, build_speed, {"name": name, **arguments}) for name in SPEED]
