@@ -10,6 +10,8 @@ from typing import Any
 
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
+# of glibc: from this size on, every allocation is a mapping of its own
+_MMAP_THRESHOLD = -3
 
 
 def measure_peak(call: Callable[[], Any]) -> tuple[Any, int | None]:
@@ -33,6 +35,17 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def return_at_once() -> None:
+    """From now on, return memory to the system as soon as it is freed.
+
+    An allocator that keeps some of it for later would make peaks of small tensors larger than what
+    is in use.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_MMAP_THRESHOLD, 1 << 16)
 
 
 def _reset_peak() -> bool:
