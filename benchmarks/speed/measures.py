@@ -1,26 +1,14 @@
 """The figures that matter, as ratios of rows of one table, so of one run."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from ..tables import Row, find_rows
 from .commands.parts import PARTS
+from .measure import Measure, Missing
+from .measure import find_ratio as _ratio
+from .measure import find_row as _find
+from .measure import make_measure as _measure
+from .measures_devices import measure_devices, measure_parallel, measure_precision
 
 Tables = dict[str, list[Row]]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A figure with the goal that it must reach and the one that it should reach."""
-
-    name: str
-    must: str
-    aim: str
-    value: str
-
-
-class Missing(Exception):
-    """A row that a figure needs is not there, or says how its measurement failed."""
 
 
 def make_measures(tables: Tables) -> list[Measure]:
@@ -30,31 +18,6 @@ def make_measures(tables: Tables) -> list[Measure]:
         if rows := tables.get(command):
             made += make(rows)
     return made
-
-
-def _measure(name: str, must: str, aim: str, value: Callable[[], str]) -> Measure:
-    try:
-        return Measure(name, must, aim, value())
-    except Missing as missing:
-        return Measure(name, must, aim, str(missing))
-
-
-def _find(rows: list[Row], **labels) -> Row:
-    """The one row with these labels, measured without failure."""
-    found = find_rows(rows, **labels)
-    if not found:
-        raise Missing("not measured")
-    if found[0]["status"] != "ok":
-        name = found[0].get("network") or found[0].get("tokenizer")
-        raise Missing(f"{name}: {found[0]['status']}")
-    return found[0]
-
-
-def _ratio(rows: list[Row], column: str, over: dict, under: dict) -> float:
-    upper, lower = _find(rows, **over)[column], _find(rows, **under)[column]
-    if upper is None or not lower:
-        raise Missing("not measured")
-    return upper / lower
 
 
 def _longest(rows: list[Row]) -> int:
@@ -350,35 +313,6 @@ def _records(rows: list[Row]) -> list[Measure]:
     ]
 
 
-def _devices(rows: list[Row]) -> list[Measure]:
-    goals = {"chordmixer": ("block", "≤ 30"), "paramixer": ("factor", "≤ 40")}
-    made = []
-    for network in dict.fromkeys(row["network"] for row in rows):
-        part, goal = goals.get(network, ("block", ""))
-        case = (rows, network)
-
-        def count(column: str, case=case) -> str:
-            return f"{_find(case[0], network=case[1])[column]:g}"
-
-        name = f"{network}, training step on an accelerator"
-        made += [
-            _measure(
-                f"{name}: operations per {part}",
-                goal,
-                "",
-                lambda count=count: count("operations_per_part"),
-            ),
-            _measure(f"{name}: waits of the host", "≤ 1", "", lambda count=count: count("waits")),
-            _measure(
-                f"{name}: waits without checks, boundaries on the host",
-                "0",
-                "",
-                lambda count=count: count("waits_without_checks"),
-            ),
-        ]
-    return made
-
-
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
@@ -401,5 +335,7 @@ _MAKERS = (
     ("tokenizers", _tokenizers),
     ("inference", _inference),
     ("records", _records),
-    ("devices", _devices),
+    ("devices", measure_devices),
+    ("parallel", measure_parallel),
+    ("precision", measure_precision),
 )
