@@ -105,13 +105,28 @@ def test_paramixer_of_packs(lengths, counted):
     check_model(lengths, counted, family="paramixer", **settings)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+every_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+
+
+@every_length
+@every_dtype
 @pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+def test_a_block_of_one_sequence_in_both_precisions(length, dtype, order):
+    check_block([length], dtype, order)
+
+
+@every_dtype
+@pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+def test_a_block_of_a_pack_in_both_precisions(dtype, order):
+    check_block([70, 33, 2, 1], dtype, order)
+
+
 @torch.no_grad()
-def test_a_block_in_both_precisions(dtype, order):
+def check_block(lengths, dtype, order):
+    """Result and gradients of a block are those of the other path."""
     row, tolerance = find_row("chordmixer"), TOLERANCE[dtype]
     block = row.build(block_order=order, **SMALL).layers[0].to(dtype)
-    pack, found = make_pack([70, 33, 2, 1]), []
+    pack, found = make_pack(lengths), []
     hidden, grad = torch.randn(2, pack.num_rows, row.config(**SMALL).hidden_size).to(dtype)
     for use_triton in (False, True):
         block.use_triton = use_triton
@@ -127,9 +142,20 @@ def test_a_block_in_both_precisions(dtype, order):
         torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-def test_links_in_both_precisions(dtype):
-    pack, offsets = make_pack([40, 9, 1]), link_offsets("chord", 6, 0)
+@every_length
+@every_dtype
+def test_links_of_one_sequence_in_both_precisions(length, dtype):
+    check_links([length], dtype)
+
+
+@every_dtype
+def test_links_of_a_pack_in_both_precisions(dtype):
+    check_links([40, 9, 1], dtype)
+
+
+def check_links(lengths, dtype):
+    """The product with links and its gradients are those of the other path."""
+    pack, offsets = make_pack(lengths), link_offsets("chord", 6, 0)
     found = []
     for use_triton in (False, True):
         torch.manual_seed(0)
