@@ -1,14 +1,16 @@
-"""Memory of a training step: what the formula says, and half of it for each of two processes."""
+"""Cost of a training step: what the formulas say, and half the memory for each of two processes."""
 
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.speed.commands.parallel import build_measured, make_config
+from benchmarks.speed.commands.parallel import build_measured, make_batch, make_config
 from benchmarks.speed.isolated import Isolated, Limits
-from hf_mixers import ChordMixerConfig
+from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM
 
 pytestmark = pytest.mark.processes
 
@@ -45,22 +47,38 @@ def measure(name, processes):
         runner.close()
 
 
-def read_formula():
-    """The function that the page shows."""
+def read_formulas():
+    """The functions that the page shows."""
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     (code,) = [block for block in blocks if "def training_bytes" in block]
     names = {"ChordMixerConfig": ChordMixerConfig}
     exec(code, names)
-    return names["training_bytes"]
+    return names
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_formula_of_the_page_holds(name):
     network, settings = SETTINGS[name]
-    expected = read_formula()(make_config(network, LENGTH, **settings), LENGTH)
+    formula = read_formulas()["training_bytes"]
+    expected = formula(make_config(network, LENGTH, **settings), LENGTH)
     assert measure(name, 1) == pytest.approx(expected / 2**20, rel=0.15)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_two_processes_need_half_the_memory_each(name):
     assert measure(name, 2) < 1.2 * measure(name, 1) / 2
+
+
+@pytest.mark.parametrize("length", [1000, 33_001])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_products_take_the_operations_of_the_page(name, length):
+    network, settings = SETTINGS[name]
+    config = make_config(network, length, **settings)
+    model, batch = ChordMixerForMaskedLM(config).train(), make_batch(length)
+    # torch does not count products that are added in place
+    in_place = {torch.ops.aten.addmm_: lambda out, a, b, **_: 2 * a[0] * a[1] * b[1]}
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        model(**batch).loss.backward()
+    expected = read_formulas()["training_operations"](config, length)
+    # the head is not in the formula
+    assert counter.get_total_flops() == pytest.approx(expected, rel=0.05)
