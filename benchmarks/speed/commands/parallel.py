@@ -44,7 +44,7 @@ def make_groups(options: Options) -> list[Group]:
             place = {"network": network, "length": length, "processes": size}
             labels = {"task": "training step", **place}
             cases.append(Case(labels, build, {**place, "seed": options.seed}))
-        groups.append(Group(cases, repeats=min(options.repeats, 2)))
+        groups.append(Group(cases, repeats=1))
     for size in (1, 2):
         place = {"network": "reversible", "length": long, "processes": size}
         labels = {"task": "long training step", **place}

@@ -106,7 +106,7 @@ def build_training(kind: str, counts: tuple[int, int, int], seed: int) -> Built:
         losses = [model.eval()(**batch).loss.item() for batch in held_out]
     model.train()
     tokens = batches[0]["input_ids"].numel()
-    return Built(step, {"tokens": tokens, "loss": round(float(np.mean(losses)), 4)})
+    return Built(step, {"tokens": tokens, "loss": round(float(np.mean(losses)), 6)})
 
 
 def load(kind: str) -> nn.Module:
