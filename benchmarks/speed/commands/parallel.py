@@ -9,7 +9,8 @@ cores: times say what communication costs there and nothing about a cluster.
 
 A training step of a narrow reversible ChordMixer (23 tracks of 2 channels, 32 hidden units, 22
 blocks) on one sequence of 4 M tokens, once on one process and once on two. `process_peak_mib` is by
-how much the resident memory of the process that needs most rises in it.
+how much the resident memory of the process that needs most rises in it; `peak_mib` is that of the
+process that starts them.
 """
 
 import time
