@@ -9,6 +9,11 @@ from pathlib import Path
 
 from .headline import make_demo_section, make_headline_section
 from .speed.pages import make_scale_section, make_speed_section, make_variants_section
+from .speed.pages_devices import (
+    make_devices_section,
+    make_parallel_section,
+    make_precision_section,
+)
 from .speed.plots import draw_all
 from .tables import RESULTS
 from .trainings.curves import draw_trainings
@@ -29,6 +34,11 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/guides/at_scale.md": {"scale": make_scale_section},
     "docs/guides/variants.md": {"variants": make_variants_section},
     "docs/guides/models.md": {"zoo": make_zoo_section},
+    "docs/guides/gpus_and_clusters.md": {
+        "devices": make_devices_section,
+        "parallel": make_parallel_section,
+        "precision": make_precision_section,
+    },
     "model_cards/chordmixer-microbes/README.md": {"microbes": make_microbes_section},
     "examples/README.md": {"examples": make_examples_section},
 }

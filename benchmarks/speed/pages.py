@@ -29,7 +29,7 @@ def make_speed_section(folder: Path) -> str:
     if "peers" in tables:
         parts += [_make_peer_table(tables["peers"], mode) for mode in ("forward", "training")]
         parts[-1] += make_picture("peers", "time and memory over length, next to other networks")
-    parts.append(_describe_machines(folder, list(tables)))
+    parts.append(describe_machines(folder, list(tables)))
     return "\n".join(parts)
 
 
@@ -48,7 +48,7 @@ def _make_figures(folder: Path, command: str) -> str:
     if command not in tables:
         return "Not measured yet.\n"
     rows = [[one.name, one.must, one.value] for one in make_measures({command: tables[command]})]
-    return f"{make_table(['', 'goal', 'measured'], rows)}\n{_describe_machines(folder, [command])}"
+    return f"{make_table(['', 'goal', 'measured'], rows)}\n{describe_machines(folder, [command])}"
 
 
 def _make_peer_table(rows: list[Row], mode: str) -> str:
@@ -66,7 +66,7 @@ def _make_peer_table(rows: list[Row], mode: str) -> str:
         for length in lengths:
             row = find_rows(found, length=length)[0]
             if row["status"] == "ok":
-                cells.append(f"{_seconds(row['median_s'])}, {_memory(row['peak_mib'])}")
+                cells.append(f"{show_seconds(row['median_s'])}, {show_memory(row['peak_mib'])}")
             else:
                 failures.setdefault(row["status"])
                 cells.append(_mark(list(failures).index(row["status"])))
@@ -75,7 +75,7 @@ def _make_peer_table(rows: list[Row], mode: str) -> str:
     return f"{make_table(header, lines)}\n{notes}".rstrip("\n") + "\n"
 
 
-def _describe_machines(folder: Path, commands: list[str]) -> str:
+def describe_machines(folder: Path, commands: list[str]) -> str:
     """One sentence per machine and setting that results come from."""
     places: dict[str, list[str]] = {}
     for command in commands:
@@ -93,11 +93,11 @@ def _mark(number: int) -> str:
     return f"({chr(ord('a') + number)})"
 
 
-def _seconds(value: float) -> str:
+def show_seconds(value: float) -> str:
     return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
 
 
-def _memory(mib: float | None) -> str:
+def show_memory(mib: float | None) -> str:
     if mib is None:
         return "?"
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"

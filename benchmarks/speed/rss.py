@@ -1,5 +1,6 @@
 """Peak memory of one call, in this process."""
 
+import ctypes
 import gc
 import resource
 import sys
@@ -11,6 +12,8 @@ from hf_mixers.inference.memory import trim_heap
 
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
+# of glibc: from this size on, every allocation is a mapping of its own
+_MMAP_THRESHOLD = -3
 
 
 def measure_peak(call: Callable[[], Any]) -> tuple[Any, int | None]:
@@ -32,6 +35,17 @@ def give_back() -> None:
     """Return freed memory to the system, where it would otherwise hide a first rise."""
     gc.collect()
     trim_heap()
+
+
+def return_at_once() -> None:
+    """From now on, return memory to the system as soon as it is freed.
+
+    An allocator that keeps some of it for later would make peaks of small tensors larger than what
+    is in use.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_MMAP_THRESHOLD, 1 << 16)
 
 
 def _reset_peak() -> bool:

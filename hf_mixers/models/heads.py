@@ -31,6 +31,7 @@ from .labels import (
     pack_labels,
 )
 from .losses import IGNORED, sequence_loss, token_loss
+from .mlp import input_dtype
 from .modeling_mixer import Encoded, MixerModel, MixerPreTrainedModel
 from .packing import find_true
 from .starts import start_as_output
@@ -255,7 +256,7 @@ class SequenceClassificationHead(ClassifierHead):
         )
         logits = self.classifier(self.dropout(encoded.pool()))
         if self.kmer_classifier is not None:
-            profile = encoded.profile().to(self.kmer_classifier.weight.dtype)
+            profile = encoded.profile().to(input_dtype(self.kmer_classifier))
             logits = logits + encoded.pack.restore(self.kmer_classifier(profile))
         return SequenceClassifierOutput(
             loss=sequence_head_loss(self, logits, labels, num_items_in_batch, **checked),

@@ -1,6 +1,13 @@
 """The MLP that every token passes by itself."""
 
+import torch
 from torch import Tensor, nn
+
+
+def input_dtype(layer: nn.Module) -> torch.dtype:
+    """What a linear layer takes: the type of its weights, or float32 if torch has quantized it."""
+    weight = layer.weight
+    return weight.dtype if torch.is_tensor(weight) else torch.float32
 
 
 class TokenMLP(nn.Module):

@@ -61,6 +61,9 @@ class ChordMixerBlock(nn.Module):
 
     def forward(self, hidden: Tensor, pack: Pack, residual: Tensor | None = None) -> Tensor:
         """The branch of `hidden`, added to `hidden` itself or to another residual."""
+        # quantized layers may fail without rows; gradients of 0 come from the layers
+        if pack.sizes == () and not torch.is_grad_enabled():
+            return hidden if residual is None else residual
         hidden = self._add_branch(hidden, hidden if residual is None else residual, pack)
         return hidden if self.norm_after is None else self.norm_after(hidden, pack)
 

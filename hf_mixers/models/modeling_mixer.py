@@ -14,6 +14,7 @@ from transformers.utils import can_return_tuple, logging
 from .border import Border
 from .configuration_mixer import MixerConfig
 from .inputs import SequenceBatch, check_batches, check_extras, count_sequences
+from .mlp import input_dtype
 from .norms import RunningStandardize, TokenLayerNorm
 from .packing import (
     Pack,
@@ -419,7 +420,7 @@ class MixerModel(MixerPreTrainedModel):
             if self.config.ngram_size is not None:
                 hidden = hidden + self.embed_ngrams(words_around(rows, pack, self.config))
         elif name == "input_values":
-            rows = rows.to(self.embed_values.weight.dtype)
+            rows = rows.to(input_dtype(self.embed_values))
             hidden = embed_rows(self.embed_values, rows, pack)
         elif self.config.ngram_size is not None:
             raise ValueError("A model with config.ngram_size reads input_ids, got embeddings.")

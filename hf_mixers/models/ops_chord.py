@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .packing import Pack
-from .sharing import rotate_shared
+from .sharing_rotation import rotate_shared
 
 
 def chord_offsets(num_tracks: int, alternating: bool = False) -> tuple[int, ...]:

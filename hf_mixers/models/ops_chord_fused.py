@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from .branch import Scratch, keeps_both
 from .ops_chord_rows import Rotation, chunks
 from .packing import Pack, at_least_float32
-from .sharing import SharedRotation
+from .sharing_rotation import SharedRotation
 
 gelu = torch.nn.functional.gelu
 gelu_in_place = torch.ops.aten.gelu_
@@ -109,6 +109,8 @@ class ChordBranch:
             turned = back.reading(grad)
             for rows in self._chunks():
                 turned.rows(grad, rows, inner[rows])
+            # what was received is not needed any more
+            del turned
             for rows in self._chunks():
                 normal, mean, rstd = self._normalise(source[rows])
                 hidden = self._mix_backward(normal, inner[rows], rows, kept, grads)
@@ -124,7 +126,6 @@ class ChordBranch:
             rotated = reader.rows(normal, rows, buffer)
             hidden = self._mix_backward(rotated, grad[rows], rows, kept, grads)
             _product(hidden, self.w1, inner[rows])
-        # what was received is not needed any more
         del reader
         reader = back.reading(inner)
         for rows in self._chunks():

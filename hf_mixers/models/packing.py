@@ -366,11 +366,13 @@ def segment_mean(rows: Tensor, pack: Pack) -> Tensor:
     # one by one is exact to the last digits for long sequences, and slow for very many short ones
     # and where every operation is a launch
     is_slow = rows.device.type != "cpu" and pack.num_sequences > 1
-    is_whole = pack.sizes is not None and pack.share is None
-    if is_whole and pack.num_rows >= 256 * pack.num_sequences and not is_slow:
+    if pack.sizes is not None and pack.num_rows >= 256 * pack.num_sequences and not is_slow:
+        sizes = pack.sizes if pack.share is None else pack.share.own_sizes(pack.sizes)
         # the gradient of one sum is a view of one row, that of parts of a matrix is a matrix
-        parts = rows.split(pack.sizes) if pack.num_sequences > 1 else [rows]
-        return torch.stack([part.sum(0) / part.shape[0] for part in parts])
+        parts = rows.split(sizes) if pack.num_sequences > 1 else [rows]
+        sums = torch.stack([part.sum(0) for part in parts])
+        sums = sums if pack.share is None else pack.share.sum(sums)
+        return sums / pack.lengths[:, None]
     sums = rows.new_zeros(pack.num_sequences, rows.shape[1])
     sums = sums.scatter_add(0, pack.sequence[:, None].expand_as(rows), pack.blank(rows))
     sums = sums if pack.share is None else pack.share.sum(sums)

@@ -1,10 +1,9 @@
 """A pack over several processes: each has some of its rows, and they exchange what they read.
 
 Idea: rows are dealt out in equal stretches, in the order of the pack, whatever sequences they are
-of. What a token does alone needs no company. A rotation is a permutation of pieces (a track of a
-row); a piece that comes from another process comes with one uneven all-to-all per block. Which
-pieces go where follows from the lengths alone, so all processes work it out by themselves.
-Cost: of a long sequence on P processes, (1 + log2 P) of its tracks leave a process in each block.
+of. What a token does alone needs no company. What a mixer reads of rows that are elsewhere comes
+with one uneven all-to-all (`sharing_rotation`, `sharing_links`). Which rows go where follows from
+the lengths alone, so all processes work it out by themselves.
 
 All collectives have their true adjoints as gradients: every process takes the loss as its own, and
 the mean of all gradients is the gradient, which is what DDP and FSDP compute.
@@ -13,6 +12,7 @@ the mean of all gradients is the gradient, which is what DDP and FSDP compute.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -62,6 +62,11 @@ class Share:
         """How many of the first `rows` rows of the pack are here."""
         own = self.bounds[self.rank + 1] - self.first
         return min(max(rows - self.first, 0), own)
+
+    def own_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """How many tokens of each sequence of the pack are here."""
+        ends = [self.count_own(end) for end in accumulate(sizes, initial=0)]
+        return tuple(end - start for start, end in pairwise(ends))
 
     def owners(self, rows: Tensor) -> Tensor:
         """The process that each row of the pack belongs to."""
@@ -144,129 +149,3 @@ def find_targets(pack: Pack, offset: int) -> Tensor:
     """The row of the whole pack that each row here reads, `offset` positions on, circularly."""
     start = pack.starts.index_select(0, pack.sequence)
     return start + (pack.position + offset) % pack.row_lengths
-
-
-class SharedRotation:
-    """The rotation of `ops_chord_rows.Rotation` for a shared pack.
-
-    Pieces are numbered `row * tracks + track`. Those that come from elsewhere come by process, then
-    track, then the row that reads them.
-    """
-
-    def __init__(self, pack: Pack, offsets: tuple[int, ...], inverse: bool = False):
-        self.pack, self.num_tracks = pack, len(offsets)
-        self.share: Share = pack.share
-        signed = [-offset if inverse else offset for offset in offsets]
-        size = len(self.share.bounds) - 1
-        places: list[list[Tensor]] = [[] for _ in range(size)]
-        pieces: list[list[Tensor]] = [[] for _ in range(size)]
-        kind = torch.int32 if pack.num_rows * self.num_tracks < 2**31 else torch.int64
-        index = torch.empty(
-            (pack.num_rows, self.num_tracks), dtype=kind, device=pack.sequence.device
-        )
-        for track, offset in enumerate(signed):
-            index[:, track] = self._read(track, offset, places)
-            self._send(track, offset, pieces)
-        self.index = index.flatten()
-        self.received = [sum(map(len, parts)) for parts in places]
-        self.sent = [sum(map(len, parts)) for parts in pieces]
-        self.pieces = _join(pieces, pack.sequence.device)
-        # what was received, in the order of the rows that read it
-        self.places, self.order = _join(places, pack.sequence.device).sort()
-
-    @classmethod
-    def of(cls, pack: Pack, offsets: tuple[int, ...], inverse: bool = False) -> "SharedRotation":
-        """The rotation that an earlier block has worked out, if there is one."""
-        notes = pack.notes if pack.whole is None else pack.whole.notes
-        key = cls, offsets, inverse, pack.num_sequences
-        if key not in notes:
-            notes[key] = cls(pack, offsets, inverse)
-        return notes[key]
-
-    def _read(self, track: int, offset: int, places: list[list[Tensor]]) -> Tensor:
-        """Pieces that rows here read of a track; `places` of those that are not here."""
-        rows = find_targets(self.pack, offset)
-        owners = self.share.owners(rows)
-        own = owners == self.share.rank
-        for process in range(len(places)):
-            if process != self.share.rank:
-                readers = (owners == process).nonzero().squeeze(1)
-                places[process].append(readers * self.num_tracks + track)
-        return torch.where(own, rows - self.share.first, 0) * self.num_tracks + track
-
-    def _send(self, track: int, offset: int, pieces: list[list[Tensor]]) -> None:
-        """Pieces of a track that other processes read, by the rows that read them."""
-        readers = find_targets(self.pack, -offset)
-        owners = self.share.owners(readers)
-        for process in range(len(pieces)):
-            if process != self.share.rank:
-                rows = (owners == process).nonzero().squeeze(1)
-                rows = rows[readers[rows].argsort()]
-                pieces[process].append(rows * self.num_tracks + track)
-
-    def reading(self, hidden: Tensor) -> "SharedReader":
-        """Have everything here that rows read of `hidden`; all processes must call it."""
-        tracks = self.split(hidden.contiguous())
-        found = exchange(
-            tracks.index_select(0, self.pieces), self.sent, self.received, self.share.group
-        )
-        return SharedReader(self, found)
-
-    def split(self, hidden: Tensor) -> Tensor:
-        """Rows as pieces; there may be none."""
-        return hidden.view(hidden.shape[0] * self.num_tracks, hidden.shape[1] // self.num_tracks)
-
-    def rotate(self, hidden: Tensor) -> Tensor:
-        """All rows here of the rotated `hidden`."""
-        hidden = hidden.contiguous()
-        reader = self.reading(hidden)
-        return reader.rows(hidden, slice(0, hidden.shape[0]), torch.empty_like(hidden))
-
-
-class SharedReader:
-    """Rows of a rotated matrix, some at a time, once the exchange is done."""
-
-    def __init__(self, rotation: SharedRotation, found: Tensor):
-        self.rotation, self.found = rotation, found.index_select(0, rotation.order)
-
-    def rows(self, hidden: Tensor, rows: slice, out: Tensor) -> Tensor:
-        """Rows of the rotated `hidden`, written to the first rows of `out`."""
-        rotation = self.rotation
-        out = out[: rows.stop - rows.start]
-        tracks, target = rotation.split(hidden), rotation.split(out)
-        first, last = rows.start * rotation.num_tracks, rows.stop * rotation.num_tracks
-        torch.index_select(tracks, 0, rotation.index[first:last], out=target)
-        if len(self.found):
-            inside = self._find(first, last)
-            places = rotation.places[inside] - first
-            target.index_copy_(0, places, self.found[inside].to(target.dtype))
-        return out
-
-    def _find(self, first: int, last: int) -> slice:
-        """Which of the pieces that were received are in a range."""
-        if first == 0 and last == len(self.rotation.index):
-            return slice(None)
-        places = self.rotation.places
-        ends = torch.tensor([first, last], device=places.device)
-        return slice(*torch.searchsorted(places, ends).tolist())
-
-
-def _join(parts: list[list[Tensor]], device: torch.device) -> Tensor:
-    flat = [part for process in parts for part in process]
-    return torch.cat(flat) if flat else torch.empty(0, dtype=torch.long, device=device)
-
-
-class _Rotate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, hidden, pack, offsets, inverse):
-        ctx.settings = pack, offsets, not inverse
-        return SharedRotation.of(pack, offsets, inverse).rotate(hidden)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return _Rotate.apply(grad, *ctx.settings), None, None, None
-
-
-def rotate_shared(hidden: Tensor, pack: Pack, offsets: tuple[int, ...]) -> Tensor:
-    """`ops_chord.rotate` of a shared pack; all its processes must call it."""
-    return _Rotate.apply(hidden, pack, offsets, False)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .configuration_mixer import MixerConfig
+from .mlp import input_dtype
 from .packing import Pack, upload
 
 
@@ -86,6 +87,6 @@ class KmerEncoder(nn.Module):
     def forward(self, profile: Tensor) -> Tensor:
         """`(B, words)` -> `(B, config.kmer_hidden_size)`."""
         # all words equally frequent: every entry is 1
-        scaled = profile.to(self.fc1.weight.dtype) * profile.shape[1] ** 0.5
+        scaled = profile.to(input_dtype(self.fc1)) * profile.shape[1] ** 0.5
         hidden = self.dropout(self.activation(self.fc1(scaled)))
         return self.dropout(self.activation(self.fc2(hidden)))

@@ -2,10 +2,16 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.data import FlatCollator, MaskedLMCollator, PaddedCollator
+from hf_mixers.models import sharing_rotation
+from hf_mixers.models.ops_chord import chord_offsets
 from hf_mixers.models.ops_multiresolution import MOST_BLOCKS
+from hf_mixers.models.packing import Boundaries, pack_ragged
+from hf_mixers.models.sharing import share_pack
+from hf_mixers.models.sharing_rotation import SharedRotation
 from tests.accelerator import DEVICE, OnDevice, Watch, fetch, put
 from tests.families import (
     ROWS,
@@ -94,6 +100,32 @@ def test_batches_of_collators_are_read(collator):
     batch = MaskedLMCollator(collator(), DnaTokenizer())(examples)
     watch = check_step(find_row("chordmixer"), "masked_lm", batch)
     assert watch.num_waits == 1
+
+
+@pytest.mark.parametrize("lengths", [[600], [300, 7, 250, 40, 3]], ids=len)
+def test_rotations_of_shared_packs_wait_for_nothing(monkeypatch, lengths):
+    monkeypatch.setattr(dist, "get_world_size", lambda group: 2)
+    monkeypatch.setattr(dist, "get_rank", lambda group: 1)
+    offsets = chord_offsets(9)
+
+    def pack_on(device):
+        ends = torch.tensor([0, *lengths]).cumsum(0).to(device)
+        boundaries = Boundaries((1, sum(lengths)), device, cu_seq_lens=ends, sizes=tuple(lengths))
+        return share_pack(pack_ragged([boundaries]), None)
+
+    # whatever comes, both get the same
+    comes = lambda rows, sent, received, group: rows.new_ones(sum(received), rows.shape[1])  # noqa: E731
+    monkeypatch.setattr(sharing_rotation, "exchange", comes)
+    on_host = pack_on(torch.device("cpu"))
+    hidden = torch.randn(on_host.num_rows, 18)
+    expected = SharedRotation(on_host, offsets).rotate(hidden)
+    with Watch():
+        pack = pack_on(DEVICE)
+        hidden = put(hidden)
+    with Watch() as watch:
+        found = SharedRotation(pack, offsets).rotate(hidden)
+    assert not watch.waits
+    torch.testing.assert_close(fetch(found), expected)
 
 
 def test_wrong_values_are_refused_on_the_device_too():

@@ -3,8 +3,13 @@
 Run with `TRITON_INTERPRET=1`, which triton reads when it is imported.
 """
 
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hf_mixers.kernels import mixer_kernels
 from hf_mixers.models.branch import Scratch
@@ -13,6 +18,7 @@ from hf_mixers.models.ops_links import PRODUCTS, link_offsets, mix_links
 from hf_mixers.models.packing import Boundaries, pack_ragged
 from tests.families import find_row, flatten, random_ids
 
+PAGE = Path(__file__).parents[2] / "docs/guides/gpus_and_clusters.md"
 SAMPLED = (1, 2, 3, 7, 16, 31, 64, 65, 130)
 PACKS = ([5, 3, 1], [70, 64, 33, 2, 1])
 every_length = pytest.mark.parametrize(
@@ -105,13 +111,28 @@ def test_paramixer_of_packs(lengths, counted):
     check_model(lengths, counted, family="paramixer", **settings)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+every_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+
+
+@every_length
+@every_dtype
 @pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+def test_a_block_of_one_sequence_in_both_precisions(length, dtype, order):
+    check_block([length], dtype, order)
+
+
+@every_dtype
+@pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+def test_a_block_of_a_pack_in_both_precisions(dtype, order):
+    check_block([70, 33, 2, 1], dtype, order)
+
+
 @torch.no_grad()
-def test_a_block_in_both_precisions(dtype, order):
+def check_block(lengths, dtype, order):
+    """Result and gradients of a block are those of the other path."""
     row, tolerance = find_row("chordmixer"), TOLERANCE[dtype]
     block = row.build(block_order=order, **SMALL).layers[0].to(dtype)
-    pack, found = make_pack([70, 33, 2, 1]), []
+    pack, found = make_pack(lengths), []
     hidden, grad = torch.randn(2, pack.num_rows, row.config(**SMALL).hidden_size).to(dtype)
     for use_triton in (False, True):
         block.use_triton = use_triton
@@ -127,9 +148,20 @@ def test_a_block_in_both_precisions(dtype, order):
         torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-def test_links_in_both_precisions(dtype):
-    pack, offsets = make_pack([40, 9, 1]), link_offsets("chord", 6, 0)
+@every_length
+@every_dtype
+def test_links_of_one_sequence_in_both_precisions(length, dtype):
+    check_links([length], dtype)
+
+
+@every_dtype
+def test_links_of_a_pack_in_both_precisions(dtype):
+    check_links([40, 9, 1], dtype)
+
+
+def check_links(lengths, dtype):
+    """The product with links and its gradients are those of the other path."""
+    pack, offsets = make_pack(lengths), link_offsets("chord", 6, 0)
     found = []
     for use_triton in (False, True):
         torch.manual_seed(0)
@@ -167,3 +199,68 @@ def test_double_precision_goes_another_way(counted):
     model = row.build("model", use_triton=True, **SMALL).double()
     model(random_ids(1, 9))
     assert not counted
+
+
+class Traffic(TorchDispatchMode):
+    """Counts kernels, and how often matrices of certain sizes are read or written by them."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes, self.launches, self.moved = sizes, 0, Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        alias = function._schema.returns[0].alias_info
+        is_view = alias is not None and not alias.is_write
+        if torch.is_tensor(result) and not is_view and "empty" not in function._schema.name:
+            self.count(*args, result)
+        return result
+
+    def count(self, *matrices):
+        self.launches += 1
+        for matrix in matrices:
+            if torch.is_tensor(matrix) and matrix.is_floating_point():
+                self.moved[self.sizes.get(matrix.numel())] += 1
+
+    def text(self):
+        counts = ((self.moved[size], size) for size in ("D", "h"))
+        numbers = [f"{count} T {size}" if count > 1 else f"T {size}" for count, size in counts]
+        return f"{self.launches} | {' + '.join(numbers)}"
+
+
+@pytest.mark.parametrize("use_triton", [False, True])
+@torch.no_grad()
+def test_the_page_says_what_a_block_moves(use_triton, monkeypatch):
+    row, pack = find_row("chordmixer"), make_pack([70, 33, 2, 1])
+    settings = {**SMALL, "intermediate_size": 29}
+    width, rows = row.config(**settings).hidden_size, pack.num_rows
+    block = row.build(**settings).layers[0]
+    block.use_triton = use_triton
+    hidden, grad, back = torch.randn(3, rows, width)
+
+    def run(passes):
+        branch, scratch = block.fused_branch(hidden, pack), Scratch(hidden)
+        kept = branch.room_for_hidden()
+        with passes[0]:
+            branch.add(hidden, hidden, torch.empty_like(hidden), kept=kept)
+        with passes[1]:
+            branch.backward(hidden, grad, grad, back, scratch, kept)
+
+    # what is worked out once per batch is not counted
+    run([nullcontext()] * 2)
+    found = [Traffic({rows * width: "D", rows * 29: "h"}) for _ in range(2)]
+    # kernels read and write what they are given, each once
+    kernels = {
+        "mix": lambda source, weights, out, layout, residual, sign, kept: found[0].count(
+            source, out, residual, kept
+        ),
+        "gather_tracks": lambda source, layout, out, base=None: found[1].count(source, out, base),
+        "mix_backward": lambda grad, kept, w1, w2, inner: (
+            found[1].count(grad, kept, inner, kept, kept) or (kept, kept)
+        ),
+    }
+    for name, kernel in kernels.items():
+        monkeypatch.setattr(mixer_kernels, name, kernel)
+    run(found)
+    title = "Triton" if use_triton else "torch operations, fused"
+    assert f"| {title} | {found[0].text()} | {found[1].text()} |" in PAGE.read_text()

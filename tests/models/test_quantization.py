@@ -4,11 +4,13 @@ With torchao installed (`pip install torchao`) weights of 8 bits are tried too. 
 need it, because transformers would then import it into every process.
 """
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
 
-from tests.families import every_family, every_head, every_variant, example_inputs
+from tests.families import every_family, every_head, every_variant, example_inputs, find_row
 
 
 class HalvedWeight(torch.Tensor):
@@ -90,3 +92,59 @@ def test_every_head_runs_with_weights_in_8_bits(row, head, tmp_path):
     scale = expected.abs().max().item()
     difference = (result(quantized(**inputs)) - expected).abs().max().item()
     assert 0 < difference < 0.1 * scale
+
+
+def quantize_dynamically(model):
+    with warnings.catch_warnings():
+        # torch points to torchao
+        warnings.simplefilter("ignore")
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+
+
+# features are embedded by a linear layer too, and words of letters pass two
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        *((family, {}) for family in ("chordmixer", "paramixer", "mrsformer", "combiner")),
+        ("chordmixer", {"kmer_size": 2, "kmer_hidden_size": 6}),
+        ("chordmixer", {"block_order": "mix_rotate", "pre_norm": "layer", "reversible": True}),
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_dynamic_quantization_of_torch(family, changes):
+    model = find_row(family).build("sequence_classification", **changes)
+    inputs = example_inputs("sequence_classification")
+    expected = model(**inputs).logits
+    quantized = quantize_dynamically(model)
+    assert not any(type(part) is nn.Linear for part in quantized.modules())
+    difference = (quantized(**inputs).logits - expected).abs().max()
+    assert 0 < difference < 0.1 * expected.abs().max()
+
+
+@torch.no_grad()
+def test_dynamic_quantization_of_features():
+    model = find_row("chordmixer").build(input_features=3)
+    values = torch.randn(2, 7, 3)
+    expected = model(input_values=values).last_hidden_state
+    found = quantize_dynamically(model)(input_values=values).last_hidden_state
+    assert 0 < (found - expected).abs().max() < 0.1 * expected.abs().max()
+
+
+class NeedsRows(nn.Linear):
+    """A layer that fails without rows, as some quantized ones do."""
+
+    def forward(self, rows):
+        assert len(rows)
+        return super().forward(rows)
+
+
+@torch.no_grad()
+def test_blocks_that_no_sequence_needs_call_no_layers():
+    model = find_row("chordmixer").build(max_position_embeddings=64)
+    ids = torch.tensor([[5, 6, 7]])
+    expected = model(ids).last_hidden_state
+    for layer in model.layers:
+        layer.mix.fc1.__class__ = NeedsRows
+    assert len(model.layers) > 2
+    torch.testing.assert_close(model(ids).last_hidden_state, expected)

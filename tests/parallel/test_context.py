@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from hf_mixers.models.sharing import shared_over
@@ -50,20 +51,24 @@ def shared_step(rank, model, batch):
         return step(model, batch)
 
 
-def check(family, head, size, batch, **changes):
-    """A step of `size` processes equals that of one."""
-    build = lambda: find_row(family).build(head, **changes).train()  # noqa: E731
+TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-11}
+
+
+def check(family, head, size, batch, dtype=torch.float32, **changes):
+    """A step of `size` processes equals that of one; gradients above 1 relative to the largest."""
+    build = lambda: find_row(family).build(head, **changes).train().to(dtype)  # noqa: E731
     loss, grads, weights = step(build(), batch)
     names = [name for name, _ in build().named_parameters()]
     scale = max(grad.abs().max() for grad in grads)
+    near = {"rtol": 0, "atol": TOLERANCE[dtype] * max(1.0, float(scale))}
     for found in run_ranks(shared_step, size, build(), batch):
-        torch.testing.assert_close(found[0], loss, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(found[0], loss, rtol=TOLERANCE[dtype], atol=0)
         for name, own, grad in zip(names, found[1], grads, strict=True):
-            torch.testing.assert_close(own, grad, rtol=1e-4, atol=1e-6 * float(scale), msg=name)
+            torch.testing.assert_close(own, grad, **near, msg=lambda text, n=name: f"{n}: {text}")
         # AdamW divides by the gradient: where it is next to 0, its sign is all that counts
         for own, weight, grad in zip(found[2], weights, grads, strict=True):
             clear = grad.abs() > 1e-4 * scale
-            torch.testing.assert_close(own[clear], weight[clear], rtol=0, atol=1e-6)
+            torch.testing.assert_close(own[clear], weight[clear], rtol=0, atol=TOLERANCE[dtype])
 
 
 FAMILIES = {
@@ -107,18 +112,18 @@ def test_packs_of_odd_lengths(kind, size):
 )
 def test_settings_of_chordmixer(changes):
     batch = make_batch("sequence_classification", PACK, "left")
-    check("chordmixer", "sequence_classification", 2, batch, **changes)
+    check("chordmixer", "sequence_classification", 2, batch, torch.float64, **changes)
 
 
 @pytest.mark.parametrize("changes", [{"link_protocol": "cdil"}, {"residual_mode": "none"}], ids=str)
 def test_settings_of_paramixer(changes):
     batch = make_batch("token_classification", PACK, "right")
-    check("paramixer", "token_classification", 2, batch, **changes)
+    check("paramixer", "token_classification", 2, batch, torch.float64, **changes)
 
 
 @pytest.mark.parametrize("head", ["token_classification", "sequence_pair_classification"])
 def test_heads(head):
-    check("chordmixer", head, 2, make_batch(head, PACK, "right"))
+    check("chordmixer", head, 2, make_batch(head, PACK, "right"), torch.float64)
 
 
 def outputs(rank, model, batch):
@@ -145,13 +150,26 @@ def ddp_step(rank, model, batches):
     return loss.detach(), [weight.grad.clone() for weight in model.parameters()]
 
 
-def test_combines_with_ddp_over_other_batches():
+def fsdp_step(rank, model, batches):
+    mesh = make_mesh(2, "cpu")
+    # weights are sharded over the processes that share a batch and replicated over the others
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    with context_parallel(mesh):
+        loss = model(**batches[mesh["data"].get_local_rank()]).loss
+    loss.backward()
+    return loss.detach(), [weight.grad.full_tensor() for weight in model.parameters()]
+
+
+@pytest.mark.parametrize("shared_step", [ddp_step, fsdp_step], ids=["ddp", "fsdp"])
+def test_combines_with_processes_that_have_other_batches(shared_step):
     build = lambda: find_row("chordmixer").build("masked_lm").train()  # noqa: E731
     batches = [make_batch("masked_lm", lengths) for lengths in (PACK, [130, 900])]
     model = build()
     losses = [model(**batch).loss for batch in batches]
     (sum(losses) / 2).backward()
-    for rank, (loss, grads) in enumerate(run_ranks(ddp_step, 4, build(), batches)):
+    for rank, (loss, grads) in enumerate(run_ranks(shared_step, 4, build(), batches)):
         torch.testing.assert_close(loss, losses[rank // 2].detach())
         for grad, weight in zip(grads, model.parameters(), strict=True):
             torch.testing.assert_close(grad, weight.grad, rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""One sequence over 1, 2 and 4 processes: time, bytes sent, share of communication, equality.
+"""One sequence over 1, 2 and 4 processes: time, bytes sent, equality, memory of each process.
 
 A training step of a ChordMixer, as it is by default and reversible, on one sequence. `sent_mib` is
 what the busiest process sends to others in a step, `expected_share` the part (1 + log2 P) / tracks
@@ -6,6 +6,11 @@ of its activations that a block should move, `sent_share` the part that it does;
 of its time that a process spends in collectives; `loss_error` and `gradient_error` are the largest
 differences to one process, relative to the largest gradient. Processes of one machine share its
 cores: times say what communication costs there and nothing about a cluster.
+
+A training step of a narrow reversible ChordMixer (23 tracks of 2 channels, 32 hidden units, 22
+blocks) on one sequence of 4 M tokens, once on one process and once on two. `process_peak_mib` is by
+how much the resident memory of the process that needs most rises in it; `peak_mib` is that of the
+process that starts them.
 """
 
 import time
@@ -14,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from hf_mixers import ChordMixerConfig, ChordMixerForMaskedLM
 from hf_mixers.models.sharing import shared_over
@@ -23,34 +29,37 @@ from tests.parallel.ranks import run_ranks
 from ..interleaved import Case, Group
 from ..isolated import Built
 from ..options import Options
+from ..rss import give_back, measure_peak, return_at_once
 
-LENGTH, TRACK_SIZE = 262_144, 8
+LENGTH, TRACK_SIZE = 131_072, 8
 SIZES = (1, 2, 4)
+LONG, NARROW = 4_000_000, {"track_size": 2, "intermediate_size": 32}
 
 
 def make_groups(options: Options) -> list[Group]:
-    length = 2048 if options.smoke else LENGTH
+    length, long = (2048, 4096) if options.smoke else (LENGTH, LONG)
     groups = []
     for network in ("chordmixer", "reversible"):
         cases = []
         for size in SIZES:
-            labels = {"network": network, "length": length, "processes": size}
-            cases.append(Case(labels, build, {**labels, "seed": options.seed}))
-        groups.append(Group(cases))
+            place = {"network": network, "length": length, "processes": size}
+            labels = {"task": "training step", **place}
+            cases.append(Case(labels, build, {**place, "seed": options.seed}))
+        groups.append(Group(cases, repeats=1))
+    for size in (1, 2):
+        place = {"network": "reversible", "length": long, "processes": size}
+        labels = {"task": "long training step", **place}
+        arguments = {**place, "seed": options.seed, "settings": NARROW}
+        groups.append(Group([Case(labels, build_measured, arguments)], repeats=0, time_limit=3600))
     return groups
 
 
 def build(network: str, length: int, processes: int, seed: int) -> Built:
     """A training step of several processes."""
     torch.manual_seed(seed)
-    config = ChordMixerConfig(
-        max_position_embeddings=length,
-        track_size=TRACK_SIZE,
-        reversible=network == "reversible",
-    )
+    config = make_config(network, length, track_size=TRACK_SIZE)
     model = ChordMixerForMaskedLM(config).train()
-    ids = torch.randint(5, 9, (1, length))
-    batch = {"input_ids": ids, "labels": torch.where(torch.rand(ids.shape) < 0.3, ids, -100)}
+    batch = make_batch(length)
     found = (
         [run_one(0, model, batch)]
         if processes == 1
@@ -67,6 +76,65 @@ def build(network: str, length: int, processes: int, seed: int) -> Built:
             run_ranks(run_one, processes, model, batch)
 
     return Built(step, facts)
+
+
+def build_measured(
+    network: str, length: int, processes: int, seed: int, settings: dict[str, Any]
+) -> Built:
+    """A training step of several processes, which each measure their memory.
+
+    They are forked from this process, so nothing is computed here.
+    """
+    config = make_config(network, length, **settings)
+
+    def step() -> dict[str, float]:
+        found = run_ranks(measure_rank, processes, config, processes, seed)
+        return {
+            "process_peak_mib": round(max(part["peak"] for part in found) / 2**20, 1),
+            "loss": found[0]["loss"],
+            "gradient_norm": found[0]["norm"],
+        }
+
+    return Built(step, {"tracks": config.num_tracks})
+
+
+def measure_rank(rank: int, config: ChordMixerConfig, size: int, seed: int) -> dict[str, Any]:
+    """By how many bytes the memory of this process rises in a step, and what the step gives."""
+    return_at_once()
+    torch.manual_seed(seed)
+    model = ChordMixerForMaskedLM(config).train()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(batch: dict[str, Tensor]) -> tuple[float, float]:
+        optimizer.zero_grad()
+        with shared_over(dist.group.WORLD if size > 1 else None):
+            loss = model(**batch).loss
+            loss.backward()
+        if size > 1:
+            average_gradients(model)
+        norm = torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()])
+        optimizer.step()
+        return loss.item(), norm.item()
+
+    # libraries take what they keep for good in a first step; with a rate of 0 it changes nothing
+    optimizer.param_groups[0]["lr"] = 0.0
+    step(make_batch(64))
+    batch = make_batch(config.max_position_embeddings)
+    give_back()
+    (loss, norm), peak = measure_peak(lambda: step(batch))
+    return {"loss": loss, "norm": norm, "peak": peak}
+
+
+def make_config(network: str, length: int, **settings: Any) -> ChordMixerConfig:
+    return ChordMixerConfig(
+        max_position_embeddings=length, reversible=network == "reversible", **settings
+    )
+
+
+def make_batch(length: int) -> dict[str, Tensor]:
+    """One sequence of random bases, three in ten of them to be predicted."""
+    ids = torch.randint(5, 9, (1, length))
+    return {"input_ids": ids, "labels": torch.where(torch.rand(ids.shape) < 0.3, ids, -100)}
 
 
 def run_one(rank: int, model, batch) -> dict[str, Any]:

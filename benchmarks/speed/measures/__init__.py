@@ -25,6 +25,8 @@ _MAKERS = (
     ("variants", use.measure_variants),
     ("records", use.measure_records),
     ("devices", devices.measure_devices),
+    ("parallel", devices.measure_parallel),
+    ("precision", devices.measure_precision),
 )
 
 
