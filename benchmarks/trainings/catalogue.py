@@ -312,8 +312,9 @@ EXPERIMENTS["microbes_joint"] = Experiment(
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
     ),
 )
-# the k-mer part once more, which is better alone, on words of four letters by codon position
-CODONS = {"kmer_size": 4, "kmer_phases": 3}
+# the k-mer part once more, which is better alone, on words of four letters by codon position; three
+# encoders side by side are better than one, and than one of three times the width
+CODONS = {"kmer_size": 4, "kmer_phases": 3, "kmer_encoders": 3}
 EXPERIMENTS["microbes"] = Experiment(
     "pretrain_taxonomy",
     (
@@ -347,6 +348,32 @@ for task, source in SPECIES_TASKS.items():
         # a regression on fixed vectors: nothing is drawn but the labelled genes
         seeds=(0, 1, 2) if task == "genus45_few" else (),
     )
+
+# contigs have no reading frame, and lie on either strand: another k-mer part, which learns from
+# pieces of them. Pre-training has seen neither these genomes nor any genome
+BOTH_STRANDS = {"kmer_size": 5, "kmer_phases": 1, "kmer_strands": "both", "kmer_encoders": 3}
+EXPERIMENTS["contigs5_microbes"] = Experiment(
+    "finetune_classification",
+    (
+        *("--checkpoint", "{runs}/microbes", "--settings", json.dumps(BOTH_STRANDS)),
+        *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
+        *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
+        *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer"),
+    ),
+)
+
+# windows around splice sites of human genes, the site always at one place
+SPLICE = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 512, "ngram_size": 4}
+SPLICE |= {"position_embedding_type": "absolute", "pooling": "attention"}
+SPLICE |= {"classifier_dropout": 0.2, "hidden_dropout_prob": 0.1, "token_dropout": 0.1}
+EXPERIMENTS["splice_chordmixer"] = finetune(
+    SPLICE,
+    *("--data", "{data}/dna_human_splice/data.parquet", "--label_column", "class"),
+    *("--split_column", "split", "--score_column", "overlaps_train", "--baselines", "kmer", "cnn"),
+    *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--muon_learning_rate", "1e-2"),
+    *("--warmup_steps", "0.1", "--weight_decay", "0.05", "--train_token_budget", "8192"),
+    *("--bf16", "true"),
+)
 
 # variants that disrupt planted motifs, from the weights of the masked language model and from
 # scratch; the genomes are those of pre-training, which has seen neither motifs nor labels

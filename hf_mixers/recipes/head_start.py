@@ -43,6 +43,7 @@ def start_head(
     token_budget: int = 16384,
     bf16: bool = False,
     seed: int = 0,
+    knows_classes: bool = False,
 ) -> StartedHead:
     """Fit `model.classifier` to pooled vectors; the rest of the model stays as it is.
 
@@ -50,38 +51,32 @@ def start_head(
         model: A sequence classifier with single labels.
         rows: Tokenized `train`, and `validation` to choose the penalty by.
         iterations: Most steps of L-BFGS, for each penalty.
+        knows_classes: Whether the classifier is to be kept where no regression has a lower loss on
+            validation rows, or there are none.
     """
-    train = rows["train"]
-    if len(train) > MAX_ROWS:
-        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
-        train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
-    was_training = model.training
-    model.eval()
-    trunk: Any = model.base_model
-    vectors = {
-        name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
-        for name, part in {"train": train, "validation": rows.get("validation")}.items()
-        if part is not None
-    }
-    labels = {name: torch.tensor(rows[name]["labels"][:]) for name in vectors}
-    labels["train"] = torch.tensor(train["labels"][:])
-    model.train(was_training)
+    vectors, labels = read_vectors(model, rows, token_budget, bf16, seed)
     centre = vectors["train"].mean(0)
-    scale = vectors["train"].std(0).clamp(min=1e-6) if len(train) > 1 else torch.ones_like(centre)
+    is_one = len(labels["train"]) == 1
+    scale = torch.ones_like(centre) if is_one else vectors["train"].std(0).clamp(min=1e-6)
     scaled = {name: (part - centre) / scale for name, part in vectors.items()}
     weights = model.config.class_weights
     weights = None if weights is None else torch.tensor(weights).float()
+    classifier: Any = model.classifier
+    with torch.no_grad():
+        own = classifier.weight * scale, classifier.bias + classifier.weight @ centre
     history, found = [], []
-    for penalty in PENALTIES if "validation" in scaled else PENALTIES[:1]:
-        matrix, bias = regress(
-            scaled["train"],
-            labels["train"],
-            model.config.num_labels,
-            penalty,
-            iterations=iterations,
-            class_weights=weights,
-        )
-        entry = {"head_penalty": penalty}
+    for penalty in choose_penalties("validation" in scaled, knows_classes):
+        matrix, bias = own
+        if penalty is not None:
+            matrix, bias = regress(
+                scaled["train"],
+                labels["train"],
+                model.config.num_labels,
+                penalty,
+                iterations=iterations,
+                class_weights=weights,
+            )
+        entry = {} if penalty is None else {"head_penalty": penalty}
         for name in scaled:
             logits = scaled[name] @ matrix.T + bias
             loss = functional.cross_entropy(logits, labels[name], weight=weights)
@@ -93,11 +88,41 @@ def start_head(
     losses = [entry.get("head_validation_loss", 0.0) for entry in history]
     matrix, bias = found[losses.index(min(losses))]
     matrix = matrix / scale
-    classifier: Any = model.classifier
     with torch.no_grad():
         classifier.weight.copy_(matrix)
         classifier.bias.copy_(bias - matrix @ centre)
     return StartedHead({n: value.clone() for n, value in model.state_dict().items()}, history)
+
+
+def read_vectors(
+    model: PreTrainedModel, rows: dict[str, Dataset], token_budget: int, bf16: bool, seed: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Pooled vectors and labels of `train`, at most `MAX_ROWS` of them, and of `validation`."""
+    train = rows["train"]
+    if len(train) > MAX_ROWS:
+        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+        train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
+    parts = {"train": train, **{name: rows[name] for name in ("validation",) if name in rows}}
+    was_training = model.training
+    model.eval()
+    trunk: Any = model.base_model
+    vectors = {
+        name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
+        for name, part in parts.items()
+    }
+    model.train(was_training)
+    return vectors, {name: torch.tensor(part["labels"][:]) for name, part in parts.items()}
+
+
+def choose_penalties(has_validation: bool, knows_classes: bool) -> list[float | None]:
+    """Penalties to try; None is the classifier as it is.
+
+    >>> choose_penalties(False, False), choose_penalties(False, True)
+    ([0.01], [None])
+    """
+    if not has_validation:
+        return [None if knows_classes else PENALTIES[0]]
+    return [*PENALTIES, *([None] if knows_classes else [])]
 
 
 def regress(
