@@ -313,7 +313,7 @@ EXPERIMENTS["microbes_joint"] = Experiment(
     ),
 )
 # the k-mer part once more, which is better alone, on words of four letters by codon position; three
-# encoders side by side are better than one, and than one of three times the width
+# encoders side by side are better than one, and than one of twice the width
 CODONS = {"kmer_size": 4, "kmer_phases": 3, "kmer_encoders": 3}
 EXPERIMENTS["microbes"] = Experiment(
     "pretrain_taxonomy",

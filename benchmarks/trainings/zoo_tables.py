@@ -17,11 +17,27 @@ TASKS = {
     "genus45_few_microbes": ("45 genera, 20 labelled genes of each", None),
 }
 FROZEN = "genus45_frozen_microbes"
+# other data, by record: what its rows are, and what the model is called
+OTHERS = {
+    "contigs5_microbes": (
+        "contigs of five species, test part",
+        "chordmixer-microbes, k-mer part of both strands",
+    ),
+    "splice_chordmixer": ("human splice windows, test part", "ChordMixer, from scratch"),
+}
+_BASELINES = {
+    "kmer": "k-mer regression",
+    "codon": "codon regression",
+    "cnn": "convolutional network",
+    "average": "average of all",
+}
 
 
 def make_zoo_section(folder: Path) -> str:
-    """What the models are, what they reach, and how good their vectors are."""
-    return f"{_models()}\n{make_microbes_section(folder)}"
+    """What the models are, what they reach on these and other data, and how good vectors are."""
+    records = read_records(folder)
+    others = [_other(records[name], *said) for name, said in OTHERS.items() if name in records]
+    return "\n".join([_models(), make_microbes_section(folder), *others])
 
 
 def make_microbes_section(folder: Path) -> str:
@@ -69,6 +85,17 @@ def _tasks(records: dict[str, Record]) -> str | None:
     header = ["species that no training has seen, test part", "seeds", "accuracy"]
     header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
     return make_table([*header, "time of a run, one busy core"], rows) if rows else None
+
+
+def _other(record: Record, title: str, name: str) -> str:
+    """Balanced accuracy, accuracy and ROC-AUC of a model and its baselines."""
+    rows = []
+    for who, report in record["test"].items():
+        cells = [report["overall"][key] for key in ("balanced_accuracy", "accuracy", "roc_auc")]
+        interval = f"[{cells[0]['low']:.3f}, {cells[0]['high']:.3f}]"
+        values = [f"{cell['value']:.3f}" for cell in cells]
+        rows.append([_BASELINES.get(who, name), values[0], interval, *values[1:]])
+    return make_table([title, "balanced accuracy", "95% interval", "accuracy", "ROC-AUC"], rows)
 
 
 def _frozen(records: dict[str, Record]) -> str | None:

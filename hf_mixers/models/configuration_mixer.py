@@ -23,6 +23,9 @@ NO_SPECIAL_TOKENS: dict[str, Any] = {
     "mask_token_id": None,
 }
 
+# A, C, G and T of `DnaTokenizer`
+NUCLEOTIDE_IDS = range(FIRST_NUCLEOTIDE_ID, FIRST_NUCLEOTIDE_ID + 4)
+
 # most different words of a k-mer profile
 MAX_WORDS = 1 << 16
 
@@ -164,7 +167,7 @@ class MixerConfig(PreTrainedConfig):
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         if self.reads_words and self.letter_token_ids is None:
-            self.letter_token_ids = list(range(FIRST_NUCLEOTIDE_ID, FIRST_NUCLEOTIDE_ID + 4))
+            self.letter_token_ids = list(NUCLEOTIDE_IDS)
         super().__post_init__(**kwargs)
 
     @classmethod
@@ -172,6 +175,10 @@ class MixerConfig(PreTrainedConfig):
         """Also reads checkpoints that were saved before models had a final norm."""
         if "transformers_version" in config_dict:
             config_dict = {**PUBLISHED_FORM, **config_dict}
+        is_reading = kwargs.get("ngram_size") or kwargs.get("kmer_size")
+        if is_reading and config_dict.get("letter_token_ids") is None:
+            # changes of a checkpoint's fields are made after their defaults
+            kwargs.setdefault("letter_token_ids", list(NUCLEOTIDE_IDS))
         return super().from_dict(config_dict, **kwargs)
 
     @classmethod

@@ -39,8 +39,10 @@ def is_new_part(config: MixerConfig, stored: Mapping[str, Any]) -> bool:
     return any(getattr(config, n) != stored.get(n, defaults[n]) for n in KMER_FIELDS)
 
 
-def make_profiles(rows: Dataset, config: MixerConfig, chunk: int = 512) -> Tensor:
-    """Square roots of k-mer frequencies of tokenized sequences: `(N, words)`, float16."""
+def make_profiles(
+    rows: Dataset, config: MixerConfig, dtype: torch.dtype = torch.float16, chunk: int = 512
+) -> Tensor:
+    """Square roots of k-mer frequencies of tokenized sequences: `(N, words)`."""
     parts = []
     for start in range(0, len(rows), chunk):
         found = rows[start : start + chunk]["input_ids"]
@@ -49,7 +51,7 @@ def make_profiles(rows: Dataset, config: MixerConfig, chunk: int = 512) -> Tenso
         boundaries = Boundaries((1, int(ends[-1])), ids[0].device, cu_seq_lens=ends)
         pack = pack_ragged([boundaries])
         profile = kmer_profile(pack.gather(torch.cat(ids)), pack, config)
-        parts.append(pack.restore(profile).half())
+        parts.append(pack.restore(profile).to(dtype))
     return torch.cat(parts)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.baselines.kmers import count_kmers
@@ -142,6 +143,15 @@ def test_it_is_saved_compiled_and_exported(row, tmp_path):
     ids, mask = pad(sequences((20, 8)))
     found = program.module()(input_ids=ids, attention_mask=mask).logits
     torch.testing.assert_close(found, model(ids, attention_mask=mask).logits, atol=1e-5, rtol=1e-5)
+
+
+def test_a_checkpoint_that_counted_no_words_may_be_loaded_to_count_some(tmp_path):
+    row = ROWS[0]
+    row.build("sequence_classification").save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path, kmer_size=2)
+    assert config.letter_token_ids == [5, 6, 7, 8]
+    assert config.num_kmers == 16
+    assert AutoConfig.from_pretrained(tmp_path).letter_token_ids is None
 
 
 def test_what_cannot_be_counted_is_refused():
