@@ -343,7 +343,7 @@ for task, source in SPECIES_TASKS.items():
         (
             *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
             *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
-            "codon",
+            *("codon", "average"),
         ),
         # a regression on fixed vectors: nothing is drawn but the labelled genes
         seeds=(0, 1, 2) if task == "genus45_few" else (),
@@ -358,7 +358,7 @@ EXPERIMENTS["contigs5_microbes"] = Experiment(
         *("--checkpoint", "{runs}/microbes", "--settings", json.dumps(BOTH_STRANDS)),
         *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
         *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
-        *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer"),
+        *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer", "average"),
     ),
 )
 

@@ -79,11 +79,13 @@ def _tasks(records: dict[str, Record]) -> str | None:
                 _spread(runs, "model", "roc_auc"),
                 kmers,
                 _spread(runs, "codon") or "",
+                _spread(runs, "average") or "",
                 f"{mean(run['seconds'] for run in runs) / 60:.0f} min",
             ]
         )
     header = ["species that no training has seen, test part", "seeds", "accuracy"]
     header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
+    header += ["average of model and regressions"]
     return make_table([*header, "time of a run, one busy core"], rows) if rows else None
 
 
