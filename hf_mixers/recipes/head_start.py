@@ -119,14 +119,15 @@ def read_vectors(
     was_training = model.training
     model.eval()
     trunk: Any = model.base_model
+    config: Any = model.config
     vectors = {
         name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
         for name, part in parts.items()
     }
     model.train(was_training)
-    if getattr(model, "kmer_classifier", None) is not None and model.config.num_kmers <= MAX_WORDS:
+    if getattr(model, "kmer_classifier", None) is not None and config.num_kmers <= MAX_WORDS:
         for name, part in parts.items():
-            profiles = make_profiles(part, model.config, torch.float32)
+            profiles = make_profiles(part, config, torch.float32)
             vectors[name] = torch.cat([vectors[name], profiles], dim=1)
     return vectors, {name: torch.tensor(part["labels"][:]) for name, part in parts.items()}
 

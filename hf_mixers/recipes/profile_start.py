@@ -15,7 +15,7 @@ import torch
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 from ..models.configuration_mixer import MixerConfig
@@ -31,7 +31,7 @@ SEQUENCES = 400_000
 EPOCHS = (4, 40)
 
 
-def is_new_part(config: MixerConfig, stored: Mapping[str, Any]) -> bool:
+def is_new_part(config: PreTrainedConfig, stored: Mapping[str, Any]) -> bool:
     """Whether the k-mer part of a model is another than that of the checkpoint it came from."""
     if getattr(config, "kmer_size", None) is None:
         return False
@@ -126,8 +126,9 @@ def learn_profiles(
 
 def _classify(both: nn.ModuleDict, profiles: Tensor) -> list[Tensor]:
     """Logits of every encoder's own layer."""
-    made = both["encoder"](profiles.float()).chunk(len(both["heads"]), 1)  # type: ignore[arg-type]
-    return [head(part) for head, part in zip(both["heads"], made, strict=True)]  # type: ignore
+    heads: Any = both["heads"]
+    made = both["encoder"](profiles.float()).chunk(len(heads), 1)
+    return [head(part) for head, part in zip(heads, made, strict=True)]
 
 
 @torch.no_grad()
@@ -144,14 +145,14 @@ def _score(
 
 
 @torch.no_grad()
-def _put_into(model: PreTrainedModel, heads: nn.ModuleList, profiles: Tensor) -> None:
+def _put_into(model: PreTrainedModel, heads: Any, profiles: Tensor) -> None:
     """Let the classifier read the k-mer part as the layers did, and nothing else."""
     config: Any = model.config
     trunk: Any = model.base_model
     classifier: Any = model.classifier
     place = slice(config.pooled_size - config.kmer_width, None)
-    matrix = torch.cat([head.weight for head in heads], dim=1) / len(heads)  # type: ignore
-    bias = torch.stack([head.bias for head in heads]).mean(0)  # type: ignore
+    matrix = torch.cat([head.weight for head in heads], dim=1) / len(heads)
+    bias = torch.stack([head.bias for head in heads]).mean(0)
     if trunk.pooled_norm is not None:
         trunk.kmers.eval()
         made = torch.cat([trunk.kmers(part.float()) for part in profiles.split(4096)])

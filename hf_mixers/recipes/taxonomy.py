@@ -310,7 +310,7 @@ def train_profiles(
             rows = order[step * batch_size : (step + 1) * batch_size]
             made = encoder(profiles[rows].float()).chunk(len(heads), 1)
             found = [
-                model.classify(vectors, labels[rows], own)
+                model.classify(vectors, labels[rows], own)  # type: ignore[arg-type]
                 for vectors, own in zip(made, heads, strict=True)
             ]
             optimizer.zero_grad()
