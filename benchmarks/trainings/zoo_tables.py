@@ -73,6 +73,7 @@ def _tasks(records: dict[str, Record]) -> str | None:
         rows.append(
             [
                 title,
+                str(_encoders(records[name])),
                 str(len(runs)),
                 _spread(runs, "model"),
                 _interval(runs),
@@ -83,7 +84,7 @@ def _tasks(records: dict[str, Record]) -> str | None:
                 f"{mean(run['seconds'] for run in runs) / 60:.0f} min",
             ]
         )
-    header = ["species that no training has seen, test part", "seeds", "accuracy"]
+    header = ["species that no training has seen, test part", "k-mer encoders", "seeds", "accuracy"]
     header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
     header += ["average of model and regressions"]
     return make_table([*header, "time of a run, one busy core"], rows) if rows else None
@@ -105,13 +106,22 @@ def _frozen(records: dict[str, Record]) -> str | None:
         return None
     rows = [
         [
-            "chordmixer-microbes" if name == "model" else name,
+            _name_frozen(records[FROZEN]) if name == "model" else name,
             *(f"{report[key]:.3f}" for key in _VECTORS),
         ]
         for name, report in records[FROZEN]["test"].items()
     ]
     header = ["frozen vectors, 45 genera, test part", "five nearest neighbours", "linear probe"]
     return make_table([*header, "clusters, NMI"], rows)
+
+
+def _encoders(record: Record) -> int:
+    """How many k-mer networks the model of a record has: those of earlier ones had one."""
+    return record.get("config", {}).get("kmer_encoders", 1)
+
+
+def _name_frozen(record: Record) -> str:
+    return f"chordmixer-microbes, k-mer encoders: {_encoders(record)}"
 
 
 _VECTORS = ("neighbours_accuracy", "probe_accuracy", "clusters_nmi")

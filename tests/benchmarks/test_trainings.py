@@ -98,11 +98,14 @@ def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path
     scores = dict.fromkeys(("accuracy", "balanced_accuracy", "roc_auc"), 0.9)
     model = with_interval(overall(**scores))
     other = with_interval(overall(**scores | {"roc_auc": 0.5}))
-    write(tmp_path, "genus45_microbes", test={"model": model, "codon": other, "average": model})
+    test = {"model": model, "codon": other, "average": model}
+    write(tmp_path, "genus45_microbes", test=test, config={"kmer_encoders": 3})
+    write(tmp_path, "genus12_microbes", test={"model": model}, config={})
     write(tmp_path, "contigs5_microbes", test={"model": model, "kmer": other})
     lines = make_zoo_section(tmp_path).splitlines()
     scores = "0.900 | [0.800, 0.950] | 0.900 | 0.524 (published) | 0.900 | 0.900"
-    assert f"| 45 genera | 1 | {scores} | 2 min |" in lines
+    assert f"| 45 genera | 3 | 1 | {scores} | 2 min |" in lines
+    assert any(line.startswith("| twelve genera | 1 | 1 | 0.900 |") for line in lines)
     name = "chordmixer-microbes, k-mer part of both strands"
     assert f"| {name} | 0.900 | [0.800, 0.950] | 0.900 | 0.900 |" in lines
     assert "| k-mer regression | 0.900 | [0.800, 0.950] | 0.900 | 0.500 |" in lines
