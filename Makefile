@@ -12,7 +12,7 @@ DEMO := runs/demo
 DEMO_MODEL := "track_size": 12, "intermediate_size": 96, "pre_norm": "layer",
 DEMO_MODEL += "block_order": "mix_rotate", "rotation": "alternating",
 DEMO_MODEL += "max_position_embeddings": 16384, "ngram_size": 4, "kmer_size": 4, "kmer_phases": 3,
-DEMO_MODEL += "kmer_hidden_size": 256, "kmer_encoders": 3, "pooled_norm": "running"
+DEMO_MODEL += "kmer_hidden_size": 256, "pooled_norm": "running"
 
 .PHONY: help demo test exhaustive quick lint types format docs lowest wheel space benchmarks install clean
 

@@ -312,17 +312,18 @@ EXPERIMENTS["microbes_joint"] = Experiment(
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
     ),
 )
-# the k-mer part once more, which is better alone, on words of four letters by codon position; three
-# encoders side by side are better than one, and than one of twice the width
-CODONS = {"kmer_size": 4, "kmer_phases": 3, "kmer_encoders": 3}
-EXPERIMENTS["microbes"] = Experiment(
-    "pretrain_taxonomy",
-    (
-        *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
-        *("--settings", json.dumps(CODONS)),
-        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
-    ),
-)
+# the k-mer part once more, which is better alone, on words of four letters by codon position; and
+# three of these side by side, which learn independently
+CODONS = {"kmer_size": 4, "kmer_phases": 3}
+for name, settings in (("microbes", CODONS), ("microbes_encoders", CODONS | {"kmer_encoders": 3})):
+    EXPERIMENTS[name] = Experiment(
+        "pretrain_taxonomy",
+        (
+            *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
+            *("--settings", json.dumps(settings)),
+            *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
+        ),
+    )
 
 # classifiers from that model, by the defaults of fine-tuning: species that training has not seen
 SPECIES_TASKS = {
@@ -337,17 +338,19 @@ SPECIES_TASKS = {
 }
 # (of the other tasks k-mer regression is known from those who made the data, and takes long)
 WITH_KMERS = ("genes", "genus45_few")
-for task, source in SPECIES_TASKS.items():
-    EXPERIMENTS[f"{task}_microbes"] = Experiment(
-        "finetune_classification",
-        (
-            *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
-            *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
-            *("codon", "average"),
-        ),
-        # a regression on fixed vectors: nothing is drawn but the labelled genes
-        seeds=(0, 1, 2) if task == "genus45_few" else (),
-    )
+# what was recorded from the first of the two models, then from the second
+for start, further in (("microbes", ()), ("microbes_encoders", ("average",))):
+    for task, source in SPECIES_TASKS.items():
+        EXPERIMENTS[f"{task}_{start}"] = Experiment(
+            "finetune_classification",
+            (
+                *("--checkpoint", f"{{runs}}/{start}", *source, "--split_column", "split_species"),
+                *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
+                *("codon", *further),
+            ),
+            # a regression on fixed vectors: nothing is drawn but the labelled genes
+            seeds=(0, 1, 2) if task == "genus45_few" else (),
+        )
 
 # contigs have no reading frame, and lie on either strand: another k-mer part, which learns from
 # pieces of them. Pre-training has seen neither these genomes nor any genome
@@ -425,13 +428,14 @@ for corpus, given in _CORPORA.items():
     for attention, settings in _ATTENTIONS.items():
         EXPERIMENTS[f"lm_{corpus}_{attention}"] = language_model(settings, *given)
 # vectors of the model as they are, next to those of k-mers
-EXPERIMENTS["genus45_frozen_microbes"] = Experiment(
-    "evaluate_embeddings",
-    (
-        *("--checkpoint", "{runs}/microbes", *SPECIES_TASKS["genus45"]),
-        *("--split_column", "split_species", "--bf16", "true"),
-    ),
-)
+for start in ("microbes", "microbes_encoders"):
+    EXPERIMENTS[f"genus45_frozen_{start}"] = Experiment(
+        "evaluate_embeddings",
+        (
+            *("--checkpoint", f"{{runs}}/{start}", *SPECIES_TASKS["genus45"]),
+            *("--split_column", "split_species", "--bf16", "true"),
+        ),
+    )
 
 # tasks of the Long Range Arena, shortened
 EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

@@ -15,8 +15,12 @@ TASKS = {
     "genus12_microbes": ("twelve genera", "0.674"),
     "genus45_microbes": ("45 genera", "0.524"),
     "genus45_few_microbes": ("45 genera, 20 labelled genes of each", None),
+    "genes_microbes_encoders": ("two genera", None),
+    "genus12_microbes_encoders": ("twelve genera", "0.674"),
+    "genus45_microbes_encoders": ("45 genera", "0.524"),
+    "genus45_few_microbes_encoders": ("45 genera, 20 labelled genes of each", None),
 }
-FROZEN = "genus45_frozen_microbes"
+FROZEN = ("genus45_frozen_microbes", "genus45_frozen_microbes_encoders")
 # other data, by record: what its rows are, and what the model is called
 OTHERS = {
     "contigs5_microbes": (
@@ -102,17 +106,13 @@ def _other(record: Record, title: str, name: str) -> str:
 
 
 def _frozen(records: dict[str, Record]) -> str | None:
-    if FROZEN not in records:
-        return None
-    rows = [
-        [
-            _name_frozen(records[FROZEN]) if name == "model" else name,
-            *(f"{report[key]:.3f}" for key in _VECTORS),
-        ]
-        for name, report in records[FROZEN]["test"].items()
-    ]
+    found: dict[str, dict] = {}
+    for record in (records[name] for name in FROZEN if name in records):
+        for name, report in record["test"].items():
+            found[_name_frozen(record) if name == "model" else name] = report
+    rows = [[name, *(f"{report[key]:.3f}" for key in _VECTORS)] for name, report in found.items()]
     header = ["frozen vectors, 45 genera, test part", "five nearest neighbours", "linear probe"]
-    return make_table([*header, "clusters, NMI"], rows)
+    return make_table([*header, "clusters, NMI"], rows) if rows else None
 
 
 def _encoders(record: Record) -> int:
