@@ -13,6 +13,7 @@ from .speed.plots import draw_all
 from .tables import RESULTS
 from .trainings.curves import draw_trainings
 from .trainings.examples import make_examples_section
+from .trainings.lm_tables import make_combiner_section
 from .trainings.tables import make_trainings_section
 from .trainings.zoo_tables import make_microbes_section, make_zoo_section
 
@@ -24,6 +25,7 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "README.md": {"demo": make_demo_section, "headline": make_headline_section},
     "docs/results.md": {"trainings": make_trainings_section},
     "docs/speed.md": {"speed": make_speed_section},
+    "docs/families/combiner.md": {"combiner": make_combiner_section},
     "docs/guides/models.md": {"zoo": make_zoo_section},
     "model_cards/chordmixer-microbes/README.md": {"microbes": make_microbes_section},
     "examples/README.md": {"examples": make_examples_section},

@@ -6,7 +6,7 @@ from pathlib import Path
 from hf_mixers.reporting.plots import COLOURS, line_look, new_figure, save_figure
 
 from ..tables import Row, find_rows, read_tables
-from .measures import tokens_per_second
+from .measures.base import tokens_per_second
 
 # panels: mode, column, what the axis says
 _PANELS = (

@@ -1,12 +1,13 @@
 """Peak memory of one call, in this process."""
 
-import ctypes
 import gc
 import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from hf_mixers.inference.memory import trim_heap
 
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
@@ -30,9 +31,7 @@ def measure_peak(call: Callable[[], Any]) -> tuple[Any, int | None]:
 def give_back() -> None:
     """Return freed memory to the system, where it would otherwise hide a first rise."""
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    trim_heap()
 
 
 def _reset_peak() -> bool:

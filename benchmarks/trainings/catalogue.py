@@ -283,18 +283,36 @@ for kind, scales in (("mrs", [1, 2, 2, 4]), ("plain", [1, 1, 1, 1])):
         seeds=SEEDS,
     )
 
-# two of these again, with the norm before the head and the start near a uniform guess of new ones;
+# some of these again, with the norm before the head and the start near a uniform guess of new ones;
 # the results above are of models that started as published
 SCALED = {"final_norm": "layer", "weight_init": "scaled"}
 for earlier, settings in (
     ("california_mrs", {}),
     ("mnist_mrs", DIGITS | {"head_scales": [1, 2, 2, 4]}),
+    ("vowels_mrs_softmax", {"attention_type": "softmax"}),
 ):
     words = list(EXPERIMENTS[earlier].arguments)
     words[words.index("--settings") + 1] = json.dumps(settings | SCALED)
     words[words.index("--baseline") + 1] = "false"
     EXPERIMENTS[f"{earlier}_start"] = Experiment(
-        EXPERIMENTS[earlier].script, tuple(words), seeds=SEEDS[:3]
+        EXPERIMENTS[earlier].script, tuple(words), seeds=EXPERIMENTS[earlier].seeds[:3]
+    )
+
+# the same question for a ChordMixer: digits as sequences of pixels, a short training
+for name, settings in (
+    ("published", {"final_norm": "none", "weight_init": "published"}),
+    ("new", {}),
+):
+    EXPERIMENTS[f"start_chordmixer_{name}"] = Experiment(
+        "run_arena",
+        (
+            *("--task", "image", "--path", "{data}/image_mnist/data.npz"),
+            *("--family", "chordmixer", "--parameters", "100000"),
+            *("--settings", json.dumps(settings), "--max_steps", "500"),
+            *("--train_token_budget", "8192", "--learning_rate", "3e-3", "--warmup_steps", "0.1"),
+            *("--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
+        ),
+        seeds=(0, 1, 2),
     )
 
 # the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
@@ -397,14 +415,15 @@ for name, start in (
 
 def language_model(settings: dict, *arguments: str) -> Experiment:
     """A causal model with the same width, blocks and budget, whatever its attention."""
-    common = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4}
+    common = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 4}
     common |= {"num_attention_heads": 4, "row_summary": "none"}
     return Experiment(
         "train_language_model",
         (
             *("--settings", json.dumps(common | settings), *arguments),
-            *("--window", "1024", "--num_windows", "4000", "--num_train_epochs", "3"),
-            *("--learning_rate", "1e-3", "--per_device_train_batch_size", "8"),
+            *("--window", "1024", "--num_windows", "3200", "--num_train_epochs", "1"),
+            *("--learning_rate", "3e-3", "--muon_learning_rate", "2e-2", "--warmup_steps", "0.05"),
+            *("--per_device_train_batch_size", "2", "--max_eval_windows", "300"),
         ),
         seeds=(0, 1, 2),
     )
@@ -421,7 +440,6 @@ _ATTENTIONS = {
 }
 _CORPORA = {
     "linux": ("--data", "{data}/longdoc_linux4/data.parquet", "--tokenizer", "char"),
-    "imdb": ("--data", "{data}/text_imdb/data.parquet", "--tokenizer", "char"),
     "genomes": ("--data", "{data}/dna_mlm_genomes/genomes.fa.gz", "--tokenizer", "dna"),
 }
 for corpus, given in _CORPORA.items():

@@ -69,6 +69,14 @@ TWINS = {
     "mnist": ("MNIST, 10,000 digits, accuracy", "accuracy"),
 }
 
+# trainings of new weights that start as published and near a uniform guess: title and metric
+STARTS = {
+    "california_mrs": ("california_mrs_start", "MrsFormer, California housing", "rmse"),
+    "mnist_mrs": ("mnist_mrs_start", "MrsFormer, MNIST", "accuracy"),
+    "vowels_mrs_softmax": ("vowels_mrs_softmax_start", "MrsFormer, JapaneseVowels", "accuracy"),
+    "start_chordmixer_published": ("start_chordmixer_new", "ChordMixer, MNIST", "accuracy"),
+}
+
 
 def read_records(folder: Path) -> dict[str, Record]:
     """The trainings that are recorded in a folder, by name."""
@@ -81,7 +89,7 @@ def make_trainings_section(folder: Path) -> str:
     records = read_records(folder)
     makers = (
         *(_classifiers, _few_labels, _language_models, _adding, _fixed_length, _vowels, _twins),
-        *(_blocks, _rotations, _choices),
+        *(_blocks, _rotations, _choices, _starts),
     )
     parts = [part for make in makers if (part := make(records))]
     return "\n".join(parts) if parts else "Not run yet.\n"
@@ -221,6 +229,19 @@ def _choices(records: dict[str, Record]) -> str | None:
             rows.append([title, *(f"{best[f'eval_{score}']:.3f}" for score in _SCORES)])
     header = ["two genera, split by species, validation part", "accuracy", "ROC-AUC"]
     return make_table(header, rows) if len(rows) > 1 else None
+
+
+def _starts(records: dict[str, Record]) -> str | None:
+    rows = []
+    for published, (new, title, metric) in STARTS.items():
+        if published in records and new in records:
+            both = [records[name]["runs"] for name in (published, new)]
+            seeds = {run["seed"] for run in both[0]} & {run["seed"] for run in both[1]}
+            kept = [[run for run in runs if run["seed"] in seeds] for runs in both]
+            cells = [spread_of(runs, "model", metric) for runs in kept]
+            rows.append([f"{title}, {metric.replace('rmse', 'RMSE')}", str(len(seeds)), *cells])
+    header = ["start of new weights, test part", "seeds", "as published", "near a uniform guess"]
+    return make_table(header, rows) if rows else None
 
 
 def _guesses(name: str, report: Record) -> list[str]:

@@ -15,6 +15,7 @@ from ..reporting.environment import run_environment
 from ..reporting.files import write_json
 from .engine import Engine, Part, prefetch
 from .loading import join_processes
+from .memory import HeapTrimmer
 from .outputs import PartedOutput
 from .records import STDIN
 
@@ -78,11 +79,13 @@ def run_to_file(
 
     begin = time.perf_counter()
     records = engine.read(sources, shard=shard, **reading)
+    trim = HeapTrimmer()
     with output.keep_parts(), _make_bar(engine, sources, shard, state) as bar:
         for part in prefetch(engine.read_parts(records, is_mine)):
             counts = count_items(part)
             output.write(part.number, compute(engine, part), counts)
             bar.update(counts["tokens"])
+            trim()
     state.wait_for_everyone()
     summary = _summarise(output, done, time.perf_counter() - begin, state.num_processes)
     # no process reads counts after this, so that the folder can go

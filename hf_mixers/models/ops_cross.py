@@ -17,8 +17,8 @@ from torch.nn import functional
 from .ops_spans import masked_softmax
 from .packing import use_static_layout
 
-# scores in memory at a time
-CHUNK = 1 << 21
+# scores in memory at a time, and least rows: all columns are read for every chunk
+CHUNK, CHUNK_ROWS = 1 << 21, 16
 
 
 class Side(NamedTuple):
@@ -52,9 +52,9 @@ def cross_attention(query: Tensor, row: Side, column: Side, dropout: float = 0.0
         shares = _shares(query, row, column)
         shares = functional.dropout(shares, dropout) if dropout else shares
         return _hear(shares.to(query.dtype), row, column)
-    return _CrossAttention.apply(
-        query, row_key, row_value, column_key, column_value, row.mask, column.mask
-    )
+    # each chunk of rows reads all columns: they are turned once
+    columns = column_key.contiguous(), column_value.contiguous()
+    return _CrossAttention.apply(query, row_key, row_value, *columns, row.mask, column.mask)
 
 
 def _shares(query: Tensor, row: Side, column: Side) -> Tensor:
@@ -122,7 +122,7 @@ def _chunks(query: Tensor, row: Side, column: Side) -> Iterator[tuple[slice, Sid
     """Rows, what they see of their own and what of their columns."""
     count, heads, num_rows, width, _ = query.shape
     per_row = count * heads * width * (row.key.shape[3] + column.key.shape[3])
-    step = max(1, CHUNK // per_row)
+    step = max(CHUNK_ROWS, CHUNK // per_row)
     for first in range(0, num_rows, step):
         rows = slice(first, min(first + step, num_rows))
         yield (

@@ -10,7 +10,7 @@ like a cluster of its own, so that costs do not depend on how even the clusters 
 public code.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,6 +39,24 @@ class Parts(NamedTuple):
         """Slots `(B, H, P, s, d)` -> tokens `(B, H, n, d)`."""
         index = self.slot[..., None].expand(-1, -1, -1, slots.shape[4])
         return slots.flatten(2, 3).gather(2, index)
+
+
+class Choices(NamedTuple):
+    """How attention is formed.
+
+    Args:
+        causal: Tokens see nothing that comes after them.
+        span_pool: How keys and queries of a part are pooled.
+        exclude_own_span: The summary of a token's own part does not count.
+        use_summaries: Without them there is attention inside parts alone.
+        dropout: Of the weights, inside parts and out.
+    """
+
+    causal: bool
+    span_pool: str = "max"
+    exclude_own_span: bool = True
+    use_summaries: bool = True
+    dropout: float = 0.0
 
 
 def directions_of(query: Tensor, key: Tensor) -> Tensor:
@@ -73,14 +91,15 @@ def learnable_attention(
     pack: Pack,
     num_clusters: int,
     segment: int,
-    *,
-    causal: bool,
-    span_pool: str = "max",
-    exclude_own_span: bool = True,
-    use_summaries: bool = True,
-    dropout: float = 0.0,
+    **settings: Any,
 ) -> Tensor:
-    """Attention `(T, H, d)` of the sequences of a pack, given each token's cluster `(T, H)`."""
+    """Attention `(T, H, d)` of the sequences of a pack, given each token's cluster `(T, H)`.
+
+    Args:
+        num_clusters, segment: Clusters, and tokens of a part of one.
+        settings: Those of `Choices`.
+    """
+    choices = Choices(**settings)
     grid = grid_of(pack, None)
     spread = parts.map(grid.spread)
     outputs = []
@@ -92,28 +111,104 @@ def learnable_attention(
         there = grid.split(grid.present)[number].squeeze(1)[:, None]
         group = numbers[number].squeeze(1).transpose(1, 2)
         layout = find_parts(group, there, num_clusters, min(segment, block.width))
-        here = tokens.map(layout.spread)
-        own, own_seen = _own_scores(here, layout, causal)
-        scores, seen, summary = [own], [own_seen], None
-        if use_summaries and causal:
-            summary, others, others_seen = _past_scores(here, layout, span_pool, dropout)
-        elif use_summaries:
-            summary = summarise(here, layout.present, span_pool, dropout)
-            others = here.query @ summary.key[:, :, None].transpose(3, 4)
-            others_seen = _other_parts(layout, exclude_own_span)
-        if summary is not None:
-            scores.append(others)
-            seen.append(others_seen.expand_as(others))
-        shares = masked_softmax(torch.cat(scores, 4), torch.cat(seen, 4), dropout)
-        shares = shares.to(here.value.dtype)
-        width = own.shape[4]
-        out = shares[..., :width] @ here.value
-        if summary is not None and causal:
-            out = out + torch.einsum("bhpsr,bhpsrd->bhpsd", shares[..., width:], summary.value)
-        elif summary is not None:
-            out = out + shares[..., width:] @ summary.value[:, :, None]
-        outputs.append(layout.join(out).transpose(1, 2)[:, None])
+        attend = _attend_past if choices.causal and choices.use_summaries else _attend_parts
+        out = attend(tokens, layout, there, choices)
+        outputs.append(out.transpose(1, 2)[:, None])
     return grid.join(outputs)
+
+
+def _attend_parts(tokens: Projected, layout: Parts, there: Tensor, choices: Choices) -> Tensor:
+    """Attention `(B, H, n, d)` to the own part and, unless causal, to summaries of all others."""
+    here = tokens.map(layout.spread)
+    own, own_seen = _own_scores(here, layout, choices.causal)
+    scores, seen, summary = [own], [own_seen], None
+    if choices.use_summaries:
+        summary = summarise(here, layout.present, choices.span_pool, choices.dropout)
+        others = here.query @ summary.key[:, :, None].transpose(3, 4)
+        scores.append(others)
+        seen.append(_other_parts(layout, choices.exclude_own_span).expand_as(others))
+    shares = masked_softmax(torch.cat(scores, 4), torch.cat(seen, 4), choices.dropout)
+    shares = shares.to(here.value.dtype)
+    width = own.shape[4]
+    out = shares[..., :width] @ here.value
+    if summary is not None:
+        out = out + shares[..., width:] @ summary.value[:, :, None]
+    return layout.join(out)
+
+
+def _attend_past(tokens: Projected, layout: Parts, there: Tensor, choices: Choices) -> Tensor:
+    """Attention `(B, H, n, d)` to what of the own part and, by summaries, of others is before.
+
+    A token sees of every other part the summary after its last member before the token. Tokens are
+    taken in blocks of s: those of a block share the summaries at its start, which the members of a
+    part inside the block replace one after the other. So a block has P + s summaries, most of them
+    hidden from a token, and all is done by products of dense matrices.
+    """
+    here = tokens.map(layout.spread)
+    own, own_seen = _own_scores(here, layout, causal=True)
+    summary, seen = _past_summaries(here, layout, there, choices)
+    count, size = summary.key.shape[2], layout.present.shape[3]
+    others = _to_blocks(tokens.query, count, size) @ summary.key.transpose(3, 4)
+    length = tokens.query.shape[2]
+    scores = [layout.join(own), others.flatten(2, 3)[:, :, :length]]
+    masks = [layout.join(own_seen.expand_as(own)), seen.flatten(2, 3)[:, :, :length]]
+    shares = masked_softmax(torch.cat(scores, 3), torch.cat(masks, 3), choices.dropout)
+    shares = shares.to(here.value.dtype)
+    own_out = layout.join(layout.spread(shares[..., :size]) @ here.value)
+    out = _to_blocks(shares[..., size:], count, size) @ summary.value
+    return own_out + out.flatten(2, 3)[:, :, :length]
+
+
+def _past_summaries(
+    here: Projected, layout: Parts, there: Tensor, choices: Choices
+) -> tuple[Summary, Tensor]:
+    """Summaries `(B, H, M, P + s, d)` for M blocks of s tokens; which token sees which of them."""
+    keys, values = _summarise_prefixes(here, layout.present, choices)
+    parts, size = layout.present.shape[2:]
+    length = layout.slot.shape[2]
+    count = -(-length // size)
+    device = keys.device
+    places = torch.arange(count * size, device=device).view(count, size)
+    numbers = torch.arange(parts, device=device)
+    # of every part, its members before each block and the place of its next one
+    position = layout.source.view_as(layout.present).masked_fill(~layout.present, length)
+    asked = places[:, 0].expand(*position.shape[:3], count).contiguous()
+    before = torch.searchsorted(position, asked)
+    following = functional.pad(position, (0, 1), value=length).gather(3, before).transpose(2, 3)
+    index = (numbers[:, None] * size + (before - 1).clamp(min=0)).transpose(2, 3).flatten(2)
+    before = before.transpose(2, 3)
+    # of every token, its part and the place of the part's next member
+    part = _to_blocks((layout.slot // size)[..., None], count, size).squeeze(4)
+    replaced = layout.join(functional.pad(position[..., 1:], (0, 1), value=length)[..., None])
+    replaced = _to_blocks(replaced, count, size).squeeze(4)
+    is_token = _to_blocks(there[..., None], count, size).squeeze(4)
+    at_start = (before > 0)[..., None, :] & (following[..., None, :] >= places[..., None])
+    at_start = at_start & (numbers != part[..., None])
+    inside = (places[:, None] < places[..., None]) & (replaced[..., None, :] >= places[..., None])
+    inside = inside & (part[..., None, :] != part[..., None]) & is_token[..., None, :]
+
+    def choose(rows: Tensor) -> Tensor:
+        at = index[..., None].expand(-1, -1, -1, rows.shape[4])
+        first = rows.flatten(2, 3).gather(2, at).unflatten(2, (count, parts))
+        return torch.cat([first, _to_blocks(layout.join(rows), count, size)], 3)
+
+    return Summary(choose(keys), choose(values)), torch.cat([at_start, inside], 4)
+
+
+def _summarise_prefixes(here: Projected, present: Tensor, choices: Choices) -> Summary:
+    """Key and value `(B, H, P, s, d)` of every part up to and with each of its members."""
+    places = torch.arange(present.shape[3], device=present.device)
+    query = pool_prefixes(here.pooled_query, present, choices.span_pool)
+    inside = present[:, :, :, None] & (places <= places[:, None])
+    shares = masked_softmax(query @ here.key.transpose(3, 4), inside, choices.dropout)
+    keys = pool_prefixes(here.pooled_key, present, choices.span_pool)
+    return Summary(keys, shares.to(here.value.dtype) @ here.value)
+
+
+def _to_blocks(rows: Tensor, count: int, size: int) -> Tensor:
+    """Tokens `(B, H, n, d)` -> `(B, H, M, s, d)`, 0 beyond the last one."""
+    rows = functional.pad(rows, (0, 0, 0, count * size - rows.shape[2]))
+    return rows.unflatten(2, (count, size))
 
 
 def find_parts(clusters: Tensor, there: Tensor, num_clusters: int, segment: int) -> Parts:
@@ -161,31 +256,3 @@ def _other_parts(layout: Parts, exclude_own: bool) -> Tensor:
     numbers = torch.arange(layout.present.shape[2], device=layout.present.device)
     others = (numbers != numbers[:, None]) | (not exclude_own)
     return layout.present.any(3)[:, :, None, None] & others[:, None]
-
-
-def _past_scores(
-    here: Projected, layout: Parts, kind: str, dropout: float
-) -> tuple[Summary, Tensor, Tensor]:
-    """Summaries `(B, H, P, s, P, d)` of what of each part is before each token; their scores."""
-    present = layout.present
-    count, size = present.shape[2:]
-    places = torch.arange(size, device=present.device)
-    numbers = torch.arange(count, device=present.device)
-    query = pool_prefixes(here.pooled_query, present, kind)
-    keys = pool_prefixes(here.pooled_key, present, kind)
-    inside = present[:, :, :, None] & (places <= places[:, None])
-    shares = masked_softmax(query @ here.key.transpose(3, 4), inside, dropout)
-    values = shares.to(here.value.dtype) @ here.value
-    # how many members of each part are before the token of each slot
-    far = layout.source.amax() + 1
-    position = torch.where(present, layout.source.view_as(present), far)
-    asked = position.flatten(2)[:, :, None].expand(-1, -1, count, -1).contiguous()
-    before = torch.searchsorted(position, asked).unflatten(3, (count, size))
-    before = before.permute(0, 1, 3, 4, 2)
-    index = (numbers * size + (before - 1).clamp(min=0)).flatten(2)
-    index = index[..., None].expand(-1, -1, -1, keys.shape[4])
-    shape = count, size, count
-    key, value = (x.flatten(2, 3).gather(2, index).unflatten(2, shape) for x in (keys, values))
-    scores = (here.query[:, :, :, :, None] * key).sum(5)
-    seen = (before > 0) & (numbers != numbers[:, None])[:, None]
-    return Summary(key, value), scores, seen

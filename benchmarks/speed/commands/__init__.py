@@ -4,6 +4,7 @@ from . import (
     blocks,
     devices,
     generation,
+    generators,
     heads,
     inference,
     links,
@@ -18,6 +19,7 @@ from . import (
     scaling,
     throughput,
     tokenizers,
+    variants,
 )
 
 COMMANDS = {
@@ -31,9 +33,11 @@ COMMANDS = {
     "patterns": patterns,
     "generation": generation,
     "tokenizers": tokenizers,
+    "generators": generators,
     "peers": peers,
     "throughput": throughput,
     "inference": inference,
+    "variants": variants,
     "records": records,
     "devices": devices,
     "parallel": parallel,

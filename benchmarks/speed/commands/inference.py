@@ -2,8 +2,9 @@
 
 `predict` and `embed` on a FASTA file of real genes next to the model's own forward passes on the
 same batches, tokenized before, and next to the text-classification pipeline of transformers, which
-pads. Then one long run whose memory is watched, a run that is killed at random places and resumed,
-and three shards; all three count rows that differ from those of a plain run.
+pads: with the same model, which leaves out what was padded, and with a ModernBERT of as many
+parameters, which does not. Then one long run whose memory is watched, a run killed at random
+places and resumed, and three shards; all three count rows that differ from those of a plain run.
 """
 
 import os
@@ -33,12 +34,12 @@ from hf_mixers.inference.loading import load_classifier, make_engine
 from hf_mixers.inference.predict import PredictionTable
 from hf_mixers.inference.run import run_to_file
 
-from ..contenders import chord_settings, count_parameters
+from ..contenders import build_network, chord_settings, count_parameters
 from ..interleaved import Case, Group
 from ..isolated import Built
 from ..options import Options
 
-SPEED = ("model alone", "predict", "embed", "pipeline, padded")
+SPEED = ("model alone", "predict", "embed", "pipeline, padded", "pipeline, ModernBERT")
 RUNS = ("one long run", "killed and resumed", "three shards")
 KILLS = 5
 # sequences of a padded batch, as in the pipelines' own examples
@@ -51,7 +52,7 @@ SMALL = {"track_size": 4, "intermediate_size": 16, "max_position_embeddings": 10
 
 
 def make_groups(options: Options) -> list[Group]:
-    genes, many, kills = (20, 480, 1) if options.smoke else (2000, 200_000, KILLS)
+    genes, many, kills = (20, 480, 1) if options.smoke else (1000, 200_000, KILLS)
     arguments = {"count": genes, "seed": options.seed, "longest": 400 if options.smoke else None}
     speed = Group(
         [Case({"network": name}, build_speed, {"name": name, **arguments}) for name in SPEED]
@@ -81,8 +82,13 @@ def build_speed(name: str, count: int, longest: int | None, seed: int) -> Built:
     folder = _make_folder()
     texts = [text[:longest] for text in load_embedded()["sequence"][:count]]
     source = _write_fasta(folder / "genes.fa", texts)
-    settings = chord_settings(max(map(len, texts)))
-    model = _save_model(folder / "model", settings, seed)
+    longest_text = max(map(len, texts))
+    if name == "pipeline, ModernBERT":
+        model = build_network("modernbert", longest_text).eval()
+        model.save_pretrained(folder / "model")
+        DnaTokenizer().save_pretrained(folder / "model")
+    else:
+        model = _save_model(folder / "model", chord_settings(longest_text), seed)
     step = _SPEED_STEPS[name](str(folder / "model"), str(source), texts)
     tokens = sum(map(len, texts))
     facts = {"parameters": count_parameters(model), "sequences": len(texts), "tokens": tokens}
@@ -141,6 +147,7 @@ _SPEED_STEPS = {
     "predict": _make_command("predict"),
     "embed": _make_command("embed"),
     "pipeline, padded": _make_pipeline,
+    "pipeline, ModernBERT": _make_pipeline,
 }
 
 

@@ -28,6 +28,8 @@ PATTERNS = (
     "axial_mixture",
     "learnable",
 )
+# of these a token costs the logarithm of the length
+NEARLY_LINEAR = ("logsparse",)
 WIDTH, HEADS = 128, 4
 EAGER_LENGTH = 4096
 

@@ -16,6 +16,7 @@ from ...reporting.environment import run_environment
 from ...reporting.files import write_json
 from ..engine import prefetch
 from ..loading import join_processes
+from ..memory import HeapTrimmer
 from ..outputs import PartedOutput
 from ..records import STDIN
 from ..run import stamp_source
@@ -43,6 +44,7 @@ class VariantSummary:
     without_calibration: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    processes: int = 1
 
     def add(self, alleles: list[AlleleScore], is_calibrated: bool) -> None:
         """Count the alleles of a record."""
@@ -59,6 +61,7 @@ class VariantSummary:
     def merge(self, other: Mapping[str, Any]) -> None:
         """Add the counts of another part."""
         self.records += other["records"]
+        self.tokens += other["tokens"]
         self.without_calibration += other["without_calibration"]
         for name in ("alleles", "reasons"):
             counts = Counter(getattr(self, name)) + Counter(other[name])
@@ -125,11 +128,14 @@ def score_to_file(
     is_hidden = None if state.is_main_process else True
     with output.keep_parts(), tqdm(unit=" variants", disable=is_hidden) as bar:
         found: Any = prefetch(parts)  # type: ignore[arg-type]
+        trim = HeapTrimmer()
         for part in found:
             _write_part(scorer, part, writer, output, strict)
             bar.update(len(part.records))
+            trim()
     state.wait_for_everyone()
-    summary = VariantSummary(tokens=scorer.tokens, seconds=round(time.perf_counter() - begin, 3))
+    seconds = round(time.perf_counter() - begin, 3)
+    summary = VariantSummary(seconds=seconds, processes=state.num_processes)
     if state.is_main_process:
         if form is not None and not output.done():
             # a VCF may have no records
@@ -150,11 +156,12 @@ def _write_part(
     strict: bool,
 ) -> None:
     """Write the rows of a part behind its counts, so that no part is without them."""
-    counts, rows = VariantSummary(), list[dict[str, Any]]()
+    counts, rows, tokens = VariantSummary(), list[dict[str, Any]](), scorer.tokens
     scored = score_part(scorer, part, strict)
     for record, alleles in zip(part.records, scored, strict=True):
         counts.add(alleles, scorer.calibration is not None)
         rows += writer.rows(record, alleles)
+    counts.tokens = scorer.tokens - tokens
     write_json(output.folder / f"counts-{part.number:06d}.json", asdict(counts))
     output.write(part.number, rows)
 
