@@ -330,16 +330,18 @@ EXPERIMENTS["microbes_joint"] = Experiment(
         *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
     ),
 )
-# the k-mer part once more, which is better alone, on words of four letters by codon position
+# the k-mer part once more, which is better alone, on words of four letters by codon position; and
+# three of these side by side, which learn independently
 CODONS = {"kmer_size": 4, "kmer_phases": 3}
-EXPERIMENTS["microbes"] = Experiment(
-    "pretrain_taxonomy",
-    (
-        *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
-        *("--settings", json.dumps(CODONS)),
-        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
-    ),
-)
+for name, settings in (("microbes", CODONS), ("microbes_encoders", CODONS | {"kmer_encoders": 3})):
+    EXPERIMENTS[name] = Experiment(
+        "pretrain_taxonomy",
+        (
+            *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
+            *("--settings", json.dumps(settings)),
+            *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
+        ),
+    )
 
 # classifiers from that model, by the defaults of fine-tuning: species that training has not seen
 SPECIES_TASKS = {
@@ -354,17 +356,45 @@ SPECIES_TASKS = {
 }
 # (of the other tasks k-mer regression is known from those who made the data, and takes long)
 WITH_KMERS = ("genes", "genus45_few")
-for task, source in SPECIES_TASKS.items():
-    EXPERIMENTS[f"{task}_microbes"] = Experiment(
-        "finetune_classification",
-        (
-            *("--checkpoint", "{runs}/microbes", *source, "--split_column", "split_species"),
-            *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
-            "codon",
-        ),
-        # a regression on fixed vectors: nothing is drawn but the labelled genes
-        seeds=(0, 1, 2) if task == "genus45_few" else (),
-    )
+# what was recorded from the first of the two models, then from the second
+for start, further in (("microbes", ()), ("microbes_encoders", ("average",))):
+    for task, source in SPECIES_TASKS.items():
+        EXPERIMENTS[f"{task}_{start}"] = Experiment(
+            "finetune_classification",
+            (
+                *("--checkpoint", f"{{runs}}/{start}", *source, "--split_column", "split_species"),
+                *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
+                *("codon", *further),
+            ),
+            # a regression on fixed vectors: nothing is drawn but the labelled genes
+            seeds=(0, 1, 2) if task == "genus45_few" else (),
+        )
+
+# contigs have no reading frame, and lie on either strand: another k-mer part, which learns from
+# pieces of them. Pre-training has seen neither these genomes nor any genome
+BOTH_STRANDS = {"kmer_size": 5, "kmer_phases": 1, "kmer_strands": "both", "kmer_encoders": 3}
+EXPERIMENTS["contigs5_microbes"] = Experiment(
+    "finetune_classification",
+    (
+        *("--checkpoint", "{runs}/microbes", "--settings", json.dumps(BOTH_STRANDS)),
+        *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
+        *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
+        *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer", "average"),
+    ),
+)
+
+# windows around splice sites of human genes, the site always at one place
+SPLICE = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 512, "ngram_size": 4}
+SPLICE |= {"position_embedding_type": "absolute", "pooling": "attention"}
+SPLICE |= {"classifier_dropout": 0.2, "hidden_dropout_prob": 0.1, "token_dropout": 0.1}
+EXPERIMENTS["splice_chordmixer"] = finetune(
+    SPLICE,
+    *("--data", "{data}/dna_human_splice/data.parquet", "--label_column", "class"),
+    *("--split_column", "split", "--score_column", "overlaps_train", "--baselines", "kmer", "cnn"),
+    *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--muon_learning_rate", "1e-2"),
+    *("--warmup_steps", "0.1", "--weight_decay", "0.05", "--train_token_budget", "8192"),
+    *("--bf16", "true"),
+)
 
 # variants that disrupt planted motifs, from the weights of the masked language model and from
 # scratch; the genomes are those of pre-training, which has seen neither motifs nor labels
@@ -416,13 +446,14 @@ for corpus, given in _CORPORA.items():
     for attention, settings in _ATTENTIONS.items():
         EXPERIMENTS[f"lm_{corpus}_{attention}"] = language_model(settings, *given)
 # vectors of the model as they are, next to those of k-mers
-EXPERIMENTS["genus45_frozen_microbes"] = Experiment(
-    "evaluate_embeddings",
-    (
-        *("--checkpoint", "{runs}/microbes", *SPECIES_TASKS["genus45"]),
-        *("--split_column", "split_species", "--bf16", "true"),
-    ),
-)
+for start in ("microbes", "microbes_encoders"):
+    EXPERIMENTS[f"genus45_frozen_{start}"] = Experiment(
+        "evaluate_embeddings",
+        (
+            *("--checkpoint", f"{{runs}}/{start}", *SPECIES_TASKS["genus45"]),
+            *("--split_column", "split_species", "--bf16", "true"),
+        ),
+    )
 
 # tasks of the Long Range Arena, shortened
 EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

@@ -15,13 +15,33 @@ TASKS = {
     "genus12_microbes": ("twelve genera", "0.674"),
     "genus45_microbes": ("45 genera", "0.524"),
     "genus45_few_microbes": ("45 genera, 20 labelled genes of each", None),
+    "genes_microbes_encoders": ("two genera", None),
+    "genus12_microbes_encoders": ("twelve genera", "0.674"),
+    "genus45_microbes_encoders": ("45 genera", "0.524"),
+    "genus45_few_microbes_encoders": ("45 genera, 20 labelled genes of each", None),
 }
-FROZEN = "genus45_frozen_microbes"
+FROZEN = ("genus45_frozen_microbes", "genus45_frozen_microbes_encoders")
+# other data, by record: what its rows are, and what the model is called
+OTHERS = {
+    "contigs5_microbes": (
+        "contigs of five species, test part",
+        "chordmixer-microbes, k-mer part of both strands",
+    ),
+    "splice_chordmixer": ("human splice windows, test part", "ChordMixer, from scratch"),
+}
+_BASELINES = {
+    "kmer": "k-mer regression",
+    "codon": "codon regression",
+    "cnn": "convolutional network",
+    "average": "average of all",
+}
 
 
 def make_zoo_section(folder: Path) -> str:
-    """What the models are, what they reach, and how good their vectors are."""
-    return f"{_models()}\n{make_microbes_section(folder)}"
+    """What the models are, what they reach on these and other data, and how good vectors are."""
+    records = read_records(folder)
+    others = [_other(records[name], *said) for name, said in OTHERS.items() if name in records]
+    return "\n".join([_models(), make_microbes_section(folder), *others])
 
 
 def make_microbes_section(folder: Path) -> str:
@@ -57,32 +77,51 @@ def _tasks(records: dict[str, Record]) -> str | None:
         rows.append(
             [
                 title,
+                str(_encoders(records[name])),
                 str(len(runs)),
                 _spread(runs, "model"),
                 _interval(runs),
                 _spread(runs, "model", "roc_auc"),
                 kmers,
                 _spread(runs, "codon") or "",
+                _spread(runs, "average") or "",
                 f"{mean(run['seconds'] for run in runs) / 60:.0f} min",
             ]
         )
-    header = ["species that no training has seen, test part", "seeds", "accuracy"]
+    header = ["species that no training has seen, test part", "k-mer encoders", "seeds", "accuracy"]
     header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
+    header += ["average of model and regressions"]
     return make_table([*header, "time of a run, one busy core"], rows) if rows else None
 
 
+def _other(record: Record, title: str, name: str) -> str:
+    """Balanced accuracy, accuracy and ROC-AUC of a model and its baselines."""
+    rows = []
+    for who, report in record["test"].items():
+        cells = [report["overall"][key] for key in ("balanced_accuracy", "accuracy", "roc_auc")]
+        interval = f"[{cells[0]['low']:.3f}, {cells[0]['high']:.3f}]"
+        values = [f"{cell['value']:.3f}" for cell in cells]
+        rows.append([_BASELINES.get(who, name), values[0], interval, *values[1:]])
+    return make_table([title, "balanced accuracy", "95% interval", "accuracy", "ROC-AUC"], rows)
+
+
 def _frozen(records: dict[str, Record]) -> str | None:
-    if FROZEN not in records:
-        return None
-    rows = [
-        [
-            "chordmixer-microbes" if name == "model" else name,
-            *(f"{report[key]:.3f}" for key in _VECTORS),
-        ]
-        for name, report in records[FROZEN]["test"].items()
-    ]
+    found: dict[str, dict] = {}
+    for record in (records[name] for name in FROZEN if name in records):
+        for name, report in record["test"].items():
+            found[_name_frozen(record) if name == "model" else name] = report
+    rows = [[name, *(f"{report[key]:.3f}" for key in _VECTORS)] for name, report in found.items()]
     header = ["frozen vectors, 45 genera, test part", "five nearest neighbours", "linear probe"]
-    return make_table([*header, "clusters, NMI"], rows)
+    return make_table([*header, "clusters, NMI"], rows) if rows else None
+
+
+def _encoders(record: Record) -> int:
+    """How many k-mer networks the model of a record has: those of earlier ones had one."""
+    return record.get("config", {}).get("kmer_encoders", 1)
+
+
+def _name_frozen(record: Record) -> str:
+    return f"chordmixer-microbes, k-mer encoders: {_encoders(record)}"
 
 
 _VECTORS = ("neighbours_accuracy", "probe_accuracy", "clusters_nmi")

@@ -23,6 +23,9 @@ NO_SPECIAL_TOKENS: dict[str, Any] = {
     "mask_token_id": None,
 }
 
+# A, C, G and T of `DnaTokenizer`
+NUCLEOTIDE_IDS = range(FIRST_NUCLEOTIDE_ID, FIRST_NUCLEOTIDE_ID + 4)
+
 # most different words of a k-mer profile
 MAX_WORDS = 1 << 16
 
@@ -95,8 +98,13 @@ class MixerConfig(PreTrainedConfig):
         kmer_phases: Count words apart by the position of their first letter modulo this number.
             3 suits genes that begin with their first codon: codons are told from the words that
             overlap two of them. 1: all words are counted together.
+        kmer_strands: `"both"` counts each word together with its reverse complement, so that the
+            strands of DNA have the same profile; the letters of `letter_token_ids` pair from both
+            ends, as A, C, G and T do. It needs `kmer_phases` of 1. `"given"`: words as they stand.
         kmer_hidden_size: Width of that part: GELU units at the end of a small network that reads
             the profile.
+        kmer_encoders: How many such networks there are, side by side: that part is so many times
+            as wide.
         kmer_dropout: Dropout in that network.
         class_weights: Weight of each class in the loss (single label) or of its positives
             (multi-label), all above 0.
@@ -133,7 +141,9 @@ class MixerConfig(PreTrainedConfig):
     classifier_dropout: float | int = 0.0
     kmer_size: int | None = None
     kmer_phases: int = 1
+    kmer_strands: Literal["given", "both"] = "given"
     kmer_hidden_size: int = 128
+    kmer_encoders: int = 1
     kmer_dropout: float | int = 0.3
     class_weights: list[float | int] | None = None
     num_tasks: int | None = None
@@ -157,7 +167,7 @@ class MixerConfig(PreTrainedConfig):
         if self.initializer_range is None:
             self.initializer_range = self.hidden_size**-0.5 if self.tie_word_embeddings else 1.0
         if self.reads_words and self.letter_token_ids is None:
-            self.letter_token_ids = list(range(FIRST_NUCLEOTIDE_ID, FIRST_NUCLEOTIDE_ID + 4))
+            self.letter_token_ids = list(NUCLEOTIDE_IDS)
         super().__post_init__(**kwargs)
 
     @classmethod
@@ -165,6 +175,10 @@ class MixerConfig(PreTrainedConfig):
         """Also reads checkpoints that were saved before models had a final norm."""
         if "transformers_version" in config_dict:
             config_dict = {**PUBLISHED_FORM, **config_dict}
+        is_reading = kwargs.get("ngram_size") or kwargs.get("kmer_size")
+        if is_reading and config_dict.get("letter_token_ids") is None:
+            # changes of a checkpoint's fields are made after their defaults
+            kwargs.setdefault("letter_token_ids", list(NUCLEOTIDE_IDS))
         return super().from_dict(config_dict, **kwargs)
 
     @classmethod
@@ -204,8 +218,12 @@ class MixerConfig(PreTrainedConfig):
     def pooled_size(self) -> int:
         """Width of the vector that pooling makes of a sequence."""
         length = self.max_position_embeddings if self.pooling == "flat" else 1
-        kmers = 0 if self.kmer_size is None else self.kmer_hidden_size
-        return length * (self.pooling_size or self.hidden_size) + kmers
+        return length * (self.pooling_size or self.hidden_size) + self.kmer_width
+
+    @property
+    def kmer_width(self) -> int:
+        """Width of the part of that vector that comes from a k-mer profile."""
+        return 0 if self.kmer_size is None else self.kmer_encoders * self.kmer_hidden_size
 
     @property
     def length_limit(self) -> int | None:
@@ -301,6 +319,7 @@ class MixerConfig(PreTrainedConfig):
             "kmer_size",
             "kmer_phases",
             "kmer_hidden_size",
+            "kmer_encoders",
             "checkpoint_segment_size",
         ):
             value = getattr(self, name)
@@ -325,6 +344,11 @@ class MixerConfig(PreTrainedConfig):
             raise ValueError(
                 f"letter_token_ids must be two or more different ids below vocab_size="
                 f"{self.vocab_size}, got {ids}."
+            )
+        if self.kmer_strands == "both" and (self.kmer_phases != 1 or len(ids) % 2):
+            raise ValueError(
+                'kmer_strands="both" needs kmer_phases=1 and an even number of letters, got'
+                f" {self.kmer_phases} and {len(ids)}."
             )
         sizes = {"kmer_size": len(ids), "ngram_size": len(ids) + 1}
         for name, letters in sizes.items():

@@ -58,35 +58,63 @@ def count_words(letters: Tensor, pack: Pack, num_letters: int, k: int, phases: i
     return counts.scatter_add(0, index, known.to(counts.dtype)).view(-1, words)
 
 
+def other_strand(counts: Tensor, num_letters: int, k: int) -> Tensor:
+    """Counts of words `(B, num_letters^k)` on the other strand, where letter i faces the ith last.
+
+    >>> other_strand(torch.tensor([[1, 2, 3, 4]]), 2, 2)  # words 00, 01, 10, 11
+    tensor([[4, 2, 3, 1]])
+    """
+    places = list(range(1, k + 1))
+    apart = counts.view(-1, *[num_letters] * k)
+    return apart.permute(0, *reversed(places)).flip(places).reshape(counts.shape)
+
+
 def kmer_profile(ids: Tensor, pack: Pack, config: MixerConfig) -> Tensor:
     """Square roots of word frequencies `(B, words)` in pack order; 0 where there is no word.
 
     Takes token ids `(T,)` in pack order; words have `config.kmer_size` letters, and are counted
-    apart by `config.kmer_phases`.
+    apart by `config.kmer_phases` or on both strands, as `config.kmer_strands` says.
     """
     letters = find_letters(ids, config, other=-1)
     num_letters = len(config.letter_token_ids)
     counts = count_words(letters, pack, num_letters, config.kmer_size, config.kmer_phases)
+    if config.kmer_strands == "both":
+        counts = counts + other_strand(counts, num_letters, config.kmer_size)
     return (counts / counts.sum(1, keepdim=True).clamp(min=1)).sqrt()
 
 
 class KmerEncoder(nn.Module):
     """A profile of k-mers through two layers of GELU units: part of the pooled vector.
 
-    The first layer has twice the units of the second.
+    The first layer has twice the units of the second. With `config.kmer_encoders` there are several
+    such networks side by side, which share nothing but the profile: what one of them has learned by
+    chance the others correct.
     """
 
     def __init__(self, config: MixerConfig):
         super().__init__()
-        width = config.kmer_hidden_size
-        self.fc1 = nn.Linear(config.num_kmers, 2 * width)
-        self.fc2 = nn.Linear(2 * width, width)
+        self.count, width = config.kmer_encoders, config.kmer_hidden_size
+        self.fc1 = nn.Linear(config.num_kmers, self.count * 2 * width)
+        # of every network the units that read its own first layer
+        self.fc2 = nn.Linear(2 * width, self.count * width)
         self.activation = nn.GELU()
         self.dropout = nn.Dropout(config.kmer_dropout)
 
     def forward(self, profile: Tensor) -> Tensor:
-        """`(B, words)` -> `(B, config.kmer_hidden_size)`."""
+        """`(B, words)` -> `(B, config.kmer_encoders * config.kmer_hidden_size)`."""
         # all words equally frequent: every entry is 1
         scaled = profile.to(input_dtype(self.fc1)) * profile.shape[1] ** 0.5
         hidden = self.dropout(self.activation(self.fc1(scaled)))
-        return self.dropout(self.activation(self.fc2(hidden)))
+        return self.dropout(self.activation(self._second(hidden)))
+
+    def _second(self, hidden: Tensor) -> Tensor:
+        """The second layer of every network, side by side."""
+        if self.count == 1:
+            return self.fc2(hidden)
+        own = zip(
+            hidden.chunk(self.count, 1),
+            self.fc2.weight.chunk(self.count),
+            self.fc2.bias.chunk(self.count),
+            strict=True,
+        )
+        return torch.cat([nn.functional.linear(*parts) for parts in own], dim=1)

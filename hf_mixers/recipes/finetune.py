@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedT
 from transformers.utils import logging
 
 from ..baselines import KmerLogisticRegression, SmallCnn
+from ..baselines.average import average_classifiers
 from ..baselines.kmer_models import BestKmerRegression, KmerNeighbours, KmerNetwork
 from ..baselines.kmer_targets import KmerLabels, KmerRidge
 from ..data.augment import StrandCollator, TokenDropoutCollator
@@ -41,6 +42,7 @@ from .path import (
     save_model,
     train_model,
 )
+from .profile_start import is_new_part, learn_profiles
 from .targets import Amount, Classes, Labels, Target
 
 logger = logging.get_logger(__name__)
@@ -71,15 +73,19 @@ class FinetuneEvaluation(EvaluationOptions):
         default_factory=lambda: ["kmer", "cnn"],
         metadata={
             "help": "Baselines on the same split: 'kmer', 'codon', 'cnn', 'kmer_best',"
-            " 'kmer_network', 'kmer_neighbours', or 'none'."
+            " 'kmer_network', 'kmer_neighbours', 'average' (of the model and the others), or"
+            " 'none'."
         },
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.baselines:
-            if name not in (*BASELINES, "none"):
-                raise ValueError(f"Baselines are {', '.join(BASELINES)} and none, got {name!r}.")
+            if name not in (*BASELINES, "average", "none"):
+                names = ", ".join((*BASELINES, "average"))
+                raise ValueError(f"Baselines are {names} and none, got {name!r}.")
+        if "average" in self.baselines and not set(self.baselines) & set(BASELINES):
+            raise ValueError("The baseline average needs another one, got it alone.")
 
 
 @dataclass
@@ -154,8 +160,11 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         return {}
     outputs: dict[str, Any] = {"model": predicted.predictions}
     for name in evaluation.baselines:
-        if name != "none" and has_baseline(name, target):
+        if name not in ("none", "average") and has_baseline(name, target):
             outputs[name] = fit_baseline(name, parts, part, target)
+    if "average" in evaluation.baselines and has_baseline("average", target):
+        others = [found for name, found in outputs.items() if name != "model"]
+        outputs["average"] = average_classifiers(outputs["model"], others)
     return report_outputs(
         trainer,
         outputs,
@@ -181,16 +190,23 @@ def start(
 ) -> tuple[FinetuneArguments, StartedHead | None]:
     """Fit the head of a checkpoint to its vectors; arguments that also score what it has learned.
 
+    A k-mer part that is not the checkpoint's learns before.
+
     Only where every sequence has one class; not for heads of frozen models, which the trainer
     trains, nor for what goes on from a checkpoint of its own or runs in several processes.
     """
-    is_new = options.checkpoint is not None and not options.frozen
+    is_trained = options.checkpoint is not None and not options.frozen
     alone = arguments.world_size == 1 and not find_checkpoint(arguments)
     has_classes = model.config.problem_type == "single_label_classification"
     is_flat = model.config.pooling == "flat"
-    if not (is_new and alone and options.head_start and has_classes) or is_flat:
+    if not (is_trained and alone and options.head_start and has_classes) or is_flat:
         return arguments, None
-    started = start_head(model, tokens, bf16=arguments.bf16, seed=arguments.seed)
+    is_new = is_new_part(model.config, stored_fields(options))
+    first = learn_profiles(model, tokens, seed=arguments.seed) if is_new else []
+    started = start_head(
+        model, tokens, bf16=arguments.bf16, seed=arguments.seed, knows_classes=is_new
+    )
+    started.history[:0] = first
     if "validation" in tokens:
         arguments = change_arguments(arguments, eval_on_start=True)
     return arguments, started

@@ -2,8 +2,9 @@
 
 Blocks are the costly part of a step, and at first the head, which knows nothing, would only pull
 them about. So every sequence passes the pre-trained model once, and the head starts as a logistic
-regression on the pooled vectors, with the L2 penalty that is best on validation rows. What is
-trained afterwards starts as a good classifier, and must be better to be kept.
+regression on the pooled vectors, and on the k-mer profiles where the head reads them too, with the
+L2 penalty that is best on validation rows. What is trained afterwards starts as a good classifier,
+and must be better to be kept.
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from transformers.utils import logging
 
 from ..training import MixerTrainer
 from .frozen import embed_rows
+from .profile_start import make_profiles
 
 logger = logging.get_logger(__name__)
 
@@ -25,6 +27,11 @@ logger = logging.get_logger(__name__)
 PENALTIES = (1e-2, 3e-2, 3e-3, 1e-3)
 # more training rows than these are not read: vectors are held in memory
 MAX_ROWS = 100_000
+# profiles of more words are left out of the regression, for the same reason
+MAX_WORDS = 4096
+# deviation of standardised profile entries, of which there are many that say little: those of the
+# pooled vectors have 1. And what is added to deviations, so that rare words do not count as common
+PROFILE_SCALE, RARE_WORDS = 0.3, 1e-3
 
 
 @dataclass
@@ -43,45 +50,41 @@ def start_head(
     token_budget: int = 16384,
     bf16: bool = False,
     seed: int = 0,
+    knows_classes: bool = False,
 ) -> StartedHead:
-    """Fit `model.classifier` to pooled vectors; the rest of the model stays as it is.
+    """Fit the classifier, and that of k-mers, to what they read; the rest stays as it is.
 
     Args:
         model: A sequence classifier with single labels.
         rows: Tokenized `train`, and `validation` to choose the penalty by.
         iterations: Most steps of L-BFGS, for each penalty.
+        knows_classes: Whether the classifier is to be kept where no regression has a lower loss on
+            validation rows, or there are none.
     """
-    train = rows["train"]
-    if len(train) > MAX_ROWS:
-        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
-        train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
-    was_training = model.training
-    model.eval()
-    trunk: Any = model.base_model
-    vectors = {
-        name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
-        for name, part in {"train": train, "validation": rows.get("validation")}.items()
-        if part is not None
-    }
-    labels = {name: torch.tensor(rows[name]["labels"][:]) for name in vectors}
-    labels["train"] = torch.tensor(train["labels"][:])
-    model.train(was_training)
-    centre = vectors["train"].mean(0)
-    scale = vectors["train"].std(0).clamp(min=1e-6) if len(train) > 1 else torch.ones_like(centre)
+    vectors, labels = read_vectors(model, rows, token_budget, bf16, seed)
+    centre, scale = find_scale(vectors["train"], model.config.pooled_size)
     scaled = {name: (part - centre) / scale for name, part in vectors.items()}
     weights = model.config.class_weights
     weights = None if weights is None else torch.tensor(weights).float()
+    layers: list[Any] = [model.classifier]
+    if len(centre) > model.config.pooled_size:
+        layers.append(model.kmer_classifier)
+    with torch.no_grad():
+        given = torch.cat([layer.weight for layer in layers], dim=1).float().cpu()
+        own = given * scale, layers[0].bias.float().cpu() + given @ centre
     history, found = [], []
-    for penalty in PENALTIES if "validation" in scaled else PENALTIES[:1]:
-        matrix, bias = regress(
-            scaled["train"],
-            labels["train"],
-            model.config.num_labels,
-            penalty,
-            iterations=iterations,
-            class_weights=weights,
-        )
-        entry = {"head_penalty": penalty}
+    for penalty in choose_penalties("validation" in scaled, knows_classes):
+        matrix, bias = own
+        if penalty is not None:
+            matrix, bias = regress(
+                scaled["train"],
+                labels["train"],
+                model.config.num_labels,
+                penalty,
+                iterations=iterations,
+                class_weights=weights,
+            )
+        entry = {} if penalty is None else {"head_penalty": penalty}
         for name in scaled:
             logits = scaled[name] @ matrix.T + bias
             loss = functional.cross_entropy(logits, labels[name], weight=weights)
@@ -93,11 +96,59 @@ def start_head(
     losses = [entry.get("head_validation_loss", 0.0) for entry in history]
     matrix, bias = found[losses.index(min(losses))]
     matrix = matrix / scale
-    classifier: Any = model.classifier
     with torch.no_grad():
-        classifier.weight.copy_(matrix)
-        classifier.bias.copy_(bias - matrix @ centre)
+        layers[0].bias.copy_(bias - matrix @ centre)
+        for layer in layers:
+            layer.weight.copy_(matrix[:, : layer.in_features])
+            matrix = matrix[:, layer.in_features :]
     return StartedHead({n: value.clone() for n, value in model.state_dict().items()}, history)
+
+
+def read_vectors(
+    model: PreTrainedModel, rows: dict[str, Dataset], token_budget: int, bf16: bool, seed: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What the head reads, and labels, of `train`, at most `MAX_ROWS` rows, and of `validation`.
+
+    That are pooled vectors, with the k-mer profiles of models whose head reads them beside them.
+    """
+    train = rows["train"]
+    if len(train) > MAX_ROWS:
+        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+        train = train.select(drawn[:MAX_ROWS].sort().values.tolist())
+    parts = {"train": train, **{name: rows[name] for name in ("validation",) if name in rows}}
+    was_training = model.training
+    model.eval()
+    trunk: Any = model.base_model
+    config: Any = model.config
+    vectors = {
+        name: torch.from_numpy(embed_rows(trunk, part, token_budget, bf16))
+        for name, part in parts.items()
+    }
+    model.train(was_training)
+    if getattr(model, "kmer_classifier", None) is not None and config.num_kmers <= MAX_WORDS:
+        for name, part in parts.items():
+            profiles = make_profiles(part, config, torch.float32)
+            vectors[name] = torch.cat([vectors[name], profiles], dim=1)
+    return vectors, {name: torch.tensor(part["labels"][:]) for name, part in parts.items()}
+
+
+def find_scale(vectors: Tensor, pooled_size: int) -> tuple[Tensor, Tensor]:
+    """Mean of every number of the vectors, and what it is divided by; the profile comes last."""
+    centre = vectors.mean(0)
+    deviation = torch.ones_like(centre) if len(vectors) == 1 else vectors.std(0)
+    pooled, profile = deviation.split([pooled_size, len(centre) - pooled_size])
+    return centre, torch.cat([pooled.clamp(min=1e-6), (profile + RARE_WORDS) / PROFILE_SCALE])
+
+
+def choose_penalties(has_validation: bool, knows_classes: bool) -> list[float | None]:
+    """Penalties to try; None is the classifier as it is.
+
+    >>> choose_penalties(False, False), choose_penalties(False, True)
+    ([0.01], [None])
+    """
+    if not has_validation:
+        return [None if knows_classes else PENALTIES[0]]
+    return [*PENALTIES, *([None] if knows_classes else [])]
 
 
 def regress(

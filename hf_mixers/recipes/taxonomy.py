@@ -26,10 +26,10 @@ from ..models.dna import reverse_complement
 from ..models.heads import MaskedLMHead
 from ..models.inputs import SequenceBatch
 from ..models.losses import IGNORED
-from ..models.packing import Boundaries, at_least_float32, pack_ragged
+from ..models.packing import at_least_float32
 from ..models.starts import start_as_output
-from ..models.words import kmer_profile
 from ..training import MixerTrainer
+from .profile_start import make_profiles
 
 logger = logging.get_logger(__name__)
 
@@ -159,16 +159,7 @@ class RankedSequences(Dataset):
 
     def profiles(self, config: MixerConfig) -> Tensor:
         """Square roots of k-mer frequencies of all sequences, whole: `(N, words)`, float16."""
-        parts, chunk = [], 512
-        for start in range(0, len(self), chunk):
-            rows = self.tokens[start : start + chunk]["input_ids"]
-            ids = [torch.from_numpy(np.asarray(row, np.int64)) for row in rows]
-            ends = torch.tensor([0, *map(len, ids)]).cumsum(0)
-            boundaries = Boundaries((1, int(ends[-1])), ids[0].device, cu_seq_lens=ends)
-            pack = pack_ragged([boundaries])
-            found = kmer_profile(pack.gather(torch.cat(ids)), pack, config)
-            parts.append(pack.restore(found).half())
-        return torch.cat(parts)
+        return make_profiles(self.tokens, config)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         index = int(index)
@@ -282,8 +273,9 @@ def train_profiles(
 ) -> list[dict[str, float]]:
     """Train the k-mer part of the pooled vector alone, with classifiers of the ranks of its own.
 
-    The mixer is not run, so an epoch takes seconds where the mixer's takes an hour. Returns the
-    means of every epoch.
+    The mixer is not run, so an epoch takes seconds where the mixer's takes an hour. Of several
+    `config.kmer_encoders` every one has classifiers of its own, so that they learn independently.
+    Returns the means of every epoch.
     """
     encoder, config = model.masked_lm.model.kmers, model.config
     if encoder is None:
@@ -291,14 +283,17 @@ def train_profiles(
     torch.manual_seed(seed)
     for layer in (encoder.fc1, encoder.fc2):
         layer.reset_parameters()
-    heads = nn.ModuleDict(
-        {
-            rank: nn.Linear(config.kmer_hidden_size, own.out_features)  # type: ignore[arg-type]
-            for rank, own in model.ranks.items()
-        }
+    heads = nn.ModuleList(
+        nn.ModuleDict(
+            {
+                rank: nn.Linear(config.kmer_hidden_size, own.out_features)  # type: ignore[arg-type]
+                for rank, own in model.ranks.items()
+            }
+        )
+        for _ in range(config.kmer_encoders)
     )
     profiles = data.profiles(config)
-    labels = torch.stack([torch.from_numpy(data.labels[rank]) for rank in heads], dim=1)
+    labels = torch.stack([torch.from_numpy(data.labels[rank]) for rank in model.ranks], dim=1)
     parameters = [*encoder.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay)
     per_epoch = max(1, len(profiles) // batch_size)
@@ -313,13 +308,18 @@ def train_profiles(
         order = torch.randperm(len(profiles), generator=generator)
         for step in range(per_epoch):
             rows = order[step * batch_size : (step + 1) * batch_size]
-            loss, parts = model.classify(encoder(profiles[rows].float()), labels[rows], heads)
+            made = encoder(profiles[rows].float()).chunk(len(heads), 1)
+            found = [
+                model.classify(vectors, labels[rows], own)  # type: ignore[arg-type]
+                for vectors, own in zip(made, heads, strict=True)
+            ]
             optimizer.zero_grad()
-            loss.backward()
+            torch.stack([loss for loss, _ in found]).sum().backward()
             optimizer.step()
             schedule.step()
-            for name, value in parts.items():
-                sums[name] = sums.get(name, 0.0) + float(value)
+            for _, parts in found:
+                for name, value in parts.items():
+                    sums[name] = sums.get(name, 0.0) + float(value) / len(heads)
         history.append({name: value / per_epoch for name, value in sums.items()})
         logger.info(f"profiles: {history[-1]}")
     _standardize(model, profiles)
@@ -335,6 +335,6 @@ def _standardize(model: TaxonomyPretraining, profiles: Tensor, chunk: int = 4096
     encoder.eval()
     made = torch.cat([encoder(part.float()) for part in profiles.split(chunk)])
     encoder.train()
-    place = slice(model.config.pooled_size - model.config.kmer_hidden_size, None)
+    place = slice(model.config.pooled_size - model.config.kmer_width, None)
     norm.running_mean[place] = made.mean(0)
     norm.running_var[place] = made.var(0, correction=0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from benchmarks.trainings.curves import draw_trainings
 from benchmarks.trainings.tables import make_trainings_section
+from benchmarks.trainings.zoo_tables import make_zoo_section
 from hf_mixers.metrics import classification_report
 
 
@@ -90,6 +91,34 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     remark = "contigs are cut for training and evaluated whole, by balanced accuracy"
     assert f"95% bootstrap intervals are in the files; {remark}." in lines
     assert "![adding problem](images/adding.png)" in lines
+
+
+def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path):
+    assert "Not run yet." in make_zoo_section(tmp_path)
+    scores = dict.fromkeys(("accuracy", "balanced_accuracy", "roc_auc"), 0.9)
+    model = with_interval(overall(**scores))
+    other = with_interval(overall(**scores | {"roc_auc": 0.5}))
+    test = {"model": model, "codon": other, "average": model}
+    write(tmp_path, "genus45_microbes_encoders", test=test, config={"kmer_encoders": 3})
+    write(tmp_path, "genus12_microbes", test={"model": model}, config={})
+    write(tmp_path, "contigs5_microbes", test={"model": model, "kmer": other})
+    frozen = {"neighbours_accuracy": 0.5, "probe_accuracy": 0.6, "clusters_nmi": 0.7}
+    write(tmp_path, "genus45_frozen_microbes", test={"4-mers": frozen, "model": frozen})
+    lines = make_zoo_section(tmp_path).splitlines()
+    scores = "0.900 | [0.800, 0.950] | 0.900 | 0.524 (published) | 0.900 | 0.900"
+    assert f"| 45 genera | 3 | 1 | {scores} | 2 min |" in lines
+    assert any(line.startswith("| twelve genera | 1 | 1 | 0.900 |") for line in lines)
+    assert "| 4-mers | 0.500 | 0.600 | 0.700 |" in lines
+    assert "| chordmixer-microbes, k-mer encoders: 1 | 0.500 | 0.600 | 0.700 |" in lines
+    name = "chordmixer-microbes, k-mer part of both strands"
+    assert f"| {name} | 0.900 | [0.800, 0.950] | 0.900 | 0.900 |" in lines
+    assert "| k-mer regression | 0.900 | [0.800, 0.950] | 0.900 | 0.500 |" in lines
+
+
+def with_interval(report):
+    for cell in report["overall"].values():
+        cell |= {"low": 0.8, "high": 0.95}
+    return report
 
 
 def test_plots_are_drawn_of_what_is_recorded(tmp_path):

@@ -23,14 +23,14 @@ def genes(tmp_path):
 
 
 def test_species_of_the_headers_lie_in_one_part(run, genes, tmp_path):
-    words = ["finetune", genes, *LABELS, *GROUPS, "--epochs", "1", "--baselines", "kmer", *SMALL]
-    done = run(*words, "-o", tmp_path / "run")
+    words = ["finetune", genes, *LABELS, *GROUPS, "--epochs", "1", *SMALL]
+    done = run(*words, "--baselines", "kmer,average", "-o", tmp_path / "run")
     assert done.code == 0, done.error
     # one species of six genes from either genus
     assert "The data have no test part: 12 rows are drawn for it." in done.out
     assert f"Everything is in {tmp_path / 'run'}/" in done.out
     results = read_metrics(tmp_path / "run")
-    assert set(results["test"]) == {"model", "kmer"}
+    assert set(results["test"]) == {"model", "kmer", "average"}
     assert list(results["config"]["id2label"].values()) == ["Bos", "Sus"]
     assert results["config"]["track_size"] == 4
     assert results["options"]["split"]["group_pattern"] == r"\[(.*)\]"
@@ -110,6 +110,12 @@ def test_a_checkpoint_is_fine_tuned_and_a_family_takes_its_place(run, genes, tmp
     assert done.code == 0, done.error
     assert read_metrics(tmp_path / "second")["config"]["track_size"] == 4
     assert "It started from first." in (tmp_path / "second" / "README.md").read_text()
+    words = [*words, "--model", tmp_path / "first", "-o", tmp_path / "words"]
+    done = run(*words, "--set", "kmer_size=2", "--set", "kmer_strands=both")
+    assert done.code == 0, done.error
+    results = read_metrics(tmp_path / "words")
+    assert results["config"]["kmer_strands"] == "both"
+    assert "profile_loss" in results["history"][0]
     config = ["--config", tmp_path / "second" / "run.yaml", "--model", "paramixer"]
     done = run("finetune", *config, "-o", tmp_path / "third", "--set", "hidden_size=8")
     assert done.code == 0, done.error
@@ -130,6 +136,7 @@ def test_a_checkpoint_is_fine_tuned_and_a_family_takes_its_place(run, genes, tmp
         ("min_length=short", "min_length must be int, got 'short'."),
         ("label_column=3", "label_column must be str or none, got 3."),
         ("pooling=median", "pooling"),
+        ("baselines=[average]", "The baseline average needs another one, got it alone."),
         (
             "test_fraction=2",
             "test_fraction=2 and validation_fraction=0.15 were given: shares below",

@@ -30,6 +30,7 @@ def make_files(folder: Path) -> None:
         for number, (name, genus, _, text) in enumerate(genes)
     )
     (folder / "genes.csv").write_text("id,genus,part,expression,tissues,sequence\n" + "".join(rows))
+    shutil.copy(folder / "genes.csv", folder / "contigs.csv")
     for genus in SPECIES:
         (folder / "genomes" / genus).mkdir(parents=True)
         own = (f">{name}\n{text}\n" for name, kind, _, text in genes if kind == genus)

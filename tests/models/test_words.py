@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.baselines.kmers import count_kmers
 from hf_mixers.models.packing import Boundaries, pack_ragged, pack_static
-from hf_mixers.models.words import kmer_profile, words_around
+from hf_mixers.models.words import KmerEncoder, kmer_profile, words_around
 from tests.families import ROWS, every_family, flatten, one_family, pad, random_ids
 
 LENGTHS = (40, 3, 1, 17, 300)
@@ -26,9 +27,12 @@ def sequences(lengths=LENGTHS):
 
 
 @every_family
-@pytest.mark.parametrize(("side", "phases"), [("left", 1), ("right", 1), ("left", 3)])
-def test_scores_do_not_depend_on_company(row, side, phases):
-    model = build(row, kmer_phases=phases)
+@pytest.mark.parametrize(
+    ("side", "changes"),
+    [("left", {}), ("right", {}), ("left", {"kmer_phases": 3}), ("right", {"kmer_encoders": 2})],
+)
+def test_scores_do_not_depend_on_company(row, side, changes):
+    model = build(row, **changes)
     given = sequences()
     alone = torch.cat([model(ids[None]).logits for ids in given])
     ids, mask = pad(given, side, width=310, content=5)
@@ -38,13 +42,17 @@ def test_scores_do_not_depend_on_company(row, side, phases):
     torch.testing.assert_close(flat, alone, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("strands", ["given", "both"])
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_profiles_equal_those_of_the_baseline(k):
+def test_profiles_equal_those_of_the_baseline(k, strands):
     texts = ["ACGTNACGGT", "GG", "A" * 30, "TTGCA" * 9]
-    model = build(ROWS[0], kmer_size=k)
+    model = build(ROWS[0], kmer_size=k, kmer_strands=strands)
     ids = [torch.tensor(DnaTokenizer()(text)["input_ids"]) for text in texts]
     rows, mask = pad(ids)
+    turned = [text[::-1].translate(str.maketrans("ACGT", "TGCA")) for text in texts]
     counts = count_kmers(texts, k, both_strands=False).toarray()
+    if strands == "both":
+        counts = counts + count_kmers(turned, k, both_strands=False).toarray()
     expected = np.sqrt(counts / np.maximum(counts.sum(1, keepdims=True), 1))
     for make in (pack_ragged, pack_static):
         pack = make([Boundaries(tuple(rows.shape), rows.device, mask == 1)])
@@ -71,6 +79,21 @@ def test_words_of_phases_are_counted_apart():
         pack = make([Boundaries(tuple(rows.shape), rows.device, mask == 1)])
         found = kmer_profile(pack.blank(pack.gather(rows.flatten())), pack, config)
         torch.testing.assert_close(pack.restore(found), expected)
+
+
+def test_encoders_side_by_side_are_each_as_one_alone():
+    configs = [ROWS[0].config(**KMERS, kmer_encoders=count) for count in (3, 1)]
+    assert configs[0].pooled_size - configs[1].pooled_size == 16
+    several, alone = (KmerEncoder(config).eval() for config in configs)
+    profile = torch.rand(5, configs[0].num_kmers)
+    for number, part in enumerate(several(profile).chunk(3, 1)):
+        for name, value in alone.state_dict().items():
+            value.copy_(several.state_dict()[name].chunk(3)[number])
+        torch.testing.assert_close(part, alone(profile))
+    several(profile)[:, 8:16].sum().backward()
+    for layer in (several.fc1, several.fc2):
+        touched = [part.any().item() for part in layer.weight.grad.chunk(3)]
+        assert touched == [False, True, False]
 
 
 @every_family
@@ -122,6 +145,15 @@ def test_it_is_saved_compiled_and_exported(row, tmp_path):
     torch.testing.assert_close(found, model(ids, attention_mask=mask).logits, atol=1e-5, rtol=1e-5)
 
 
+def test_a_checkpoint_that_counted_no_words_may_be_loaded_to_count_some(tmp_path):
+    row = ROWS[0]
+    row.build("sequence_classification").save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path, kmer_size=2)
+    assert config.letter_token_ids == [5, 6, 7, 8]
+    assert config.num_kmers == 16
+    assert AutoConfig.from_pretrained(tmp_path).letter_token_ids is None
+
+
 def test_what_cannot_be_counted_is_refused():
     row = ROWS[0]
     with pytest.raises(Exception, match="more than the 65536 words"):
@@ -132,6 +164,12 @@ def test_what_cannot_be_counted_is_refused():
         row.config(kmer_size=0)
     with pytest.raises(Exception, match="kmer_phases must be at least 1"):
         row.config(kmer_size=2, kmer_phases=0)
+    with pytest.raises(Exception, match="kmer_encoders must be at least 1"):
+        row.config(kmer_size=2, kmer_encoders=0)
+    with pytest.raises(Exception, match="needs kmer_phases=1 and an even number"):
+        row.config(kmer_size=2, kmer_strands="both", kmer_phases=3)
+    with pytest.raises(Exception, match="needs kmer_phases=1 and an even number"):
+        row.config(kmer_size=2, kmer_strands="both", letter_token_ids=[5, 6, 7])
     with pytest.raises(Exception, match="kmer_size needs token input"):
         row.build("sequence_classification", kmer_size=2, input_features=3)
     with pytest.raises(ValueError, match="reads input_ids, got embeddings"):

@@ -7,6 +7,7 @@ from datasets import Dataset
 
 from examples import pretrain_taxonomy
 from hf_mixers import DnaTokenizer
+from hf_mixers.recipes.head_start import regress
 from hf_mixers.recipes.taxonomy import (
     RankedSequences,
     TaxonomyCollator,
@@ -127,6 +128,23 @@ def test_profiles_learn_alone_and_the_norm_knows_them():
     plain = make_model(find_row("chordmixer"), kmer_size=None, pooled_norm="none")
     with pytest.raises(ValueError, match=r"models with config\.kmer_size"):
         train_profiles(plain, data, epochs=1)
+
+
+def test_encoders_side_by_side_learn_alone():
+    model = make_model(find_row("chordmixer"), kmer_encoders=2)
+    data = make_data()
+    history = train_profiles(model, data, epochs=30, batch_size=20, learning_rate=2e-2)
+    assert history[-1]["genus_accuracy"] > 0.95
+    encoder, norm = model.masked_lm.model.kmers.eval(), model.masked_lm.model.pooled_norm
+    made = encoder(data.profiles(model.config).float())
+    torch.testing.assert_close(norm.running_mean[-12:], made.mean(0))
+    first, second = made.chunk(2, 1)
+    assert not torch.allclose(first, second, atol=0.1)
+    genera = torch.from_numpy(data.labels["genus"])
+    for vectors in (first, second):
+        matrix, bias = regress(vectors.detach(), genera, 2, 1e-4)
+        right = (vectors @ matrix.T + bias).argmax(1) == genera
+        assert right.float().mean() > 0.9
 
 
 def test_a_module_can_have_a_learning_rate_of_its_own():
