@@ -57,13 +57,13 @@ def measure_inference(rows: list[Row]) -> list[Measure]:
 
 
 def measure_records(rows: list[Row]) -> list[Measure]:
-    def find() -> Row:
+    def row() -> Row:
         return find(rows, network="load and split")
 
     name = f"{rows[0]['records']:,} records of {rows[0]['letters']} bases, loaded, compared, split"
     return [
-        measure(f"{name}: seconds", "≤ 60", "", lambda: f"{find()['median_s']:.0f}"),
-        measure(f"{name}: GiB", "≤ 2", "", lambda: f"{find()['peak_mib'] / 1024:.2f}"),
+        measure(f"{name}: seconds", "≤ 60", "", lambda: f"{row()['median_s']:.0f}"),
+        measure(f"{name}: GiB", "≤ 2", "", lambda: f"{row()['peak_mib'] / 1024:.2f}"),
     ]
 
 
