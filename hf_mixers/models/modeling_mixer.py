@@ -138,6 +138,10 @@ class MixerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, nn.Linear):
             self._init_linear(module)
+        elif isinstance(module, RunningStandardize):
+            # of another size than a checkpoint's, they would be what is in memory
+            init.zeros_(module.running_mean)
+            init.ones_(module.running_var)
 
     def _init_linear(self, layer: nn.Linear) -> None:
         """Xavier-uniform, unless the layer ends a branch or a head, see `starts`."""

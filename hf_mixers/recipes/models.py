@@ -6,6 +6,7 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
@@ -116,6 +117,7 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
     model = AutoModelForSequenceClassification.from_pretrained(
         options.checkpoint, config=config, ignore_mismatched_sizes=True
     )
+    _carry_statistics(model, options.checkpoint)
     if before != config.id2label:
         # as many classes as before may be others
         new = type(model)(config).to(model.dtype)
@@ -124,3 +126,25 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
             model.kmer_classifier = new.kmer_classifier
     model.base_model.requires_grad_(not options.frozen)
     return model
+
+
+def _carry_statistics(model: PreTrainedModel, checkpoint: str) -> None:
+    """Give a pooled vector of another size the statistics that a checkpoint has of its tokens.
+
+    Loading leaves buffers of another size as they are in memory. The k-mer part comes last.
+    """
+    norm: Any = getattr(model.base_model, "pooled_norm", None)
+    if norm is None:
+        return
+    stored: Any = AutoModel.from_pretrained(checkpoint)
+    before = stored.pooled_norm
+    if before is not None and before.running_mean.shape == norm.running_mean.shape:
+        return
+    norm.running_mean.zero_()
+    norm.running_var.fill_(1)
+    norm.num_batches_tracked.zero_()
+    width, width_before = (c.pooled_size - c.kmer_width for c in (model.config, stored.config))
+    if before is not None and width == width_before:
+        norm.running_mean[:width] = before.running_mean[:width]
+        norm.running_var[:width] = before.running_var[:width]
+        norm.num_batches_tracked.copy_(before.num_batches_tracked)

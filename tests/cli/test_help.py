@@ -82,7 +82,7 @@ def test_words_that_no_command_has_end_with_2(words, run):
         (["finetune", "--config", "lost.yaml"], "No such file or directory: 'lost.yaml'"),
         (["finetune", "--labels", "row:3"], "'row:3' was given: column:..., pattern:..., table:"),
         (["finetune", "--groups", "species"], "'species' was given: column:..., pattern:..., tab"),
-        (["finetune", "--baselines", "svm"], "kmer_neighbours and none, got 'svm'."),
+        (["finetune", "--baselines", "svm"], "average and none, got 'svm'."),
         (["finetune", "lost.fa", "--labels", "folder"], "lost.fa"),
         (["pretrain", "--held-out", "x"], "held_out requires genomes: it names records of them."),
         (["pretrain", "--model", "xor"], "family must be one of chordmixer, "),

@@ -3,9 +3,11 @@
 import re
 
 import pytest
+import torch
 from transformers import AutoModelForImageClassification
 from transformers.utils import logging
 
+from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification, ChordMixerModel
 from hf_mixers.recipes.models import DEFAULT_SETTINGS, find_family, load_checkpoint, new_model
 from hf_mixers.recipes.options import CheckpointOptions, ModelOptions, parse_settings
 from hf_mixers.recipes.targets import Classes
@@ -120,3 +122,24 @@ def test_a_frozen_checkpoint_trains_its_head_alone(tmp_path):
 def test_options_that_exclude_each_other_are_refused(given, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         CheckpointOptions(**given)
+
+
+def test_a_pooled_vector_of_another_size_has_the_statistics_of_the_checkpoint(tmp_path):
+    config = ChordMixerConfig(
+        track_size=4, intermediate_size=8, max_position_embeddings=16, pooled_norm="running"
+    )
+    stored = ChordMixerForSequenceClassification(config)
+    stored.model.pooled_norm.running_mean.normal_()
+    stored.model.pooled_norm.running_var.uniform_(1, 2)
+    stored.save_pretrained(tmp_path)
+    settings = {"kmer_size": 2, "kmer_hidden_size": 5, "kmer_encoders": 2}
+    options = CheckpointOptions(checkpoint=str(tmp_path), settings=settings)
+    model = load_checkpoint(options, {"num_labels": 2})
+    plain = ChordMixerModel.from_pretrained(tmp_path, **settings, ignore_mismatched_sizes=True)
+    assert plain.pooled_norm.running_var.tolist() == [1] * plain.config.pooled_size
+    before, norm = stored.model.pooled_norm, model.base_model.pooled_norm
+    width = config.hidden_size
+    assert torch.equal(norm.running_mean[:width], before.running_mean)
+    assert torch.equal(norm.running_var[:width], before.running_var)
+    assert norm.running_mean[width:].tolist() == [0] * 10
+    assert norm.running_var[width:].tolist() == [1] * 10
