@@ -40,6 +40,7 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
         "precision": make_precision_section,
     },
     "model_cards/chordmixer-microbes/README.md": {"microbes": make_microbes_section},
+    "model_cards/chordmixer-microbes-large/README.md": {"microbes": make_microbes_section},
     "examples/README.md": {"examples": make_examples_section},
 }
 
