@@ -7,8 +7,8 @@ import time
 class HeapTrimmer:
     """Called after each part of a run, gives freed memory back to the system now and then.
 
-    Batches of ever new sizes leave holes in the heap of the C library, which would grow by a third
-    within some hundred thousand sequences.
+    Batches of ever new sizes leave holes in the heap of the C library, which would grow with the
+    length of the run.
 
     Args:
         seconds: Least time between two calls that do something: the next batches must take the

@@ -391,6 +391,15 @@ def test_a_summary_that_sees_the_future_fails_these_tests(monkeypatch):
 def test_rows_may_be_computed_some_at_a_time(chunk, monkeypatch):
     from hf_mixers.models import ops_cross
 
+    made, plain = [], ops_cross._chunks
+
+    def counted(*sides):
+        made.append(list(plain(*sides)))
+        return made[-1]
+
     monkeypatch.setattr(ops_cross, "CHUNK", chunk)
+    monkeypatch.setattr(ops_cross, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(ops_cross, "_chunks", counted)
     test_rowmajor_equals_its_definition(False, True, pack_ragged)
     test_patterns_equal_their_definition("axial_mixture", True, True, pack_ragged, "max")
+    assert max(map(len, made)) > 1

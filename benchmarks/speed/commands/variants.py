@@ -1,12 +1,12 @@
 """Variants of all kinds scored by a masked language model: packed together, and one by one.
 
-Half of them single letters, the others insertions, deletions and replacements of 1 to 10 bases, in
-genes of the embedded data, windows of 512 bases on both strands. `llr` are the ratios at the masked
-site (single letters and replacements of one length only), `all` has the pseudo-likelihoods of both
-windows and the distance of their embeddings as well.
+In genes of the embedded data, windows of 512 bases on both strands. `llr` are the ratios at the
+masked site, which only single letters have: there all variants are single letters. With `all` half
+are insertions, deletions and replacements of 1 to 10 bases, and there are also the
+pseudo-likelihoods of both windows and the distance of their embeddings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -21,11 +21,14 @@ from ..isolated import Built
 from ..options import Options
 
 WINDOW, LONGEST_CHANGE = 512, 10
-COUNT = 300
-KINDS = ("letter", "insertion", "letter", "deletion", "letter", "replacement")
+COUNT = 100
 # tokens of a batch; the smallest holds one window
 BUDGETS = {"packed": 65_536, "one by one": 1}
 SCORES = {"llr": ("llr",), "all": ("llr", "pllr", "distance")}
+KINDS = {
+    "llr": ("letter",),
+    "all": ("letter", "insertion", "letter", "deletion", "letter", "replacement"),
+}
 
 
 def make_groups(options: Options) -> list[Group]:
@@ -50,7 +53,7 @@ def build(name: str, scores: str, count: int, seed: int) -> Built:
     """Scoring of variants of the embedded genes."""
     genes = [text for text in load_embedded()["sequence"] if len(text) > 2 * WINDOW][:50]
     reference = {f"g{number}": text for number, text in enumerate(genes)}
-    variants = list(draw_variants(reference, count, seed))
+    variants = list(draw_variants(reference, KINDS[scores], count, seed))
     torch.manual_seed(seed)
     model = ChordMixerForMaskedLM(ChordMixerConfig(vocab_size=20, **chord_settings(WINDOW))).eval()
 
@@ -64,13 +67,15 @@ def build(name: str, scores: str, count: int, seed: int) -> Built:
             window=WINDOW,
             scores=SCORES[scores],
         )
-        return {"without_scores": sum(bool(one.reason) for one in found)}
+        return {"scored": sum(bool(one.scores) for one in found)}
 
     return Built(step, {"parameters": count_parameters(model)})
 
 
-def draw_variants(genes: dict[str, str], count: int, seed: int) -> Iterator[tuple]:
-    """Names, positions and alleles: half single letters, then insertions, deletions and others."""
+def draw_variants(
+    genes: dict[str, str], kinds: Sequence[str], count: int, seed: int
+) -> Iterator[tuple]:
+    """Names, positions and alleles, of all kinds in turn."""
     chance = np.random.default_rng(seed)
 
     def letters(size: int) -> str:
@@ -80,7 +85,7 @@ def draw_variants(genes: dict[str, str], count: int, seed: int) -> Iterator[tupl
         name = f"g{chance.integers(len(genes))}"
         place = int(chance.integers(1, len(genes[name]) - LONGEST_CHANGE - 1))
         size = int(chance.integers(1, LONGEST_CHANGE + 1))
-        kind = KINDS[number % len(KINDS)]
+        kind = kinds[number % len(kinds)]
         here = genes[name][place : place + 1 + size * (kind in ("deletion", "replacement"))]
         other = {
             "letter": "ACGT".replace(here[0], "", 1)[int(chance.integers(3))],

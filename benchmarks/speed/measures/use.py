@@ -1,7 +1,7 @@
 """What is done with files and trained models."""
 
 from ...tables import Row
-from .base import Measure, find, measure, ratio_of, short
+from .base import Measure, Missing, find, measure, ratio_of, short
 
 
 def measure_tokenizers(rows: list[Row]) -> list[Measure]:
@@ -91,7 +91,9 @@ def measure_variants(rows: list[Row]) -> list[Measure]:
 
         def per_hour(packed=packed) -> str:
             row = find(rows, **packed)
-            return f"{3600 * row['variants'] / row['median_s']:,.0f}"
+            if not row.get("scored"):
+                raise Missing("not measured")
+            return f"{3600 * row['scored'] / row['median_s']:,.0f}"
 
         title = f"`score-variants`, scores: {scores}"
         case = (rows, "median_s", single, packed)
