@@ -16,6 +16,7 @@ from .speed.pages_devices import (
 )
 from .speed.plots import draw_all
 from .tables import RESULTS
+from .trainings.arena_tables import draw_arena, make_arena_section
 from .trainings.curves import draw_trainings
 from .trainings.examples import make_examples_section
 from .trainings.lm_tables import make_combiner_section
@@ -31,6 +32,7 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/results.md": {"trainings": make_trainings_section},
     "docs/speed.md": {"speed": make_speed_section},
     "docs/families/combiner.md": {"combiner": make_combiner_section},
+    "docs/guides/arena.md": {"arena": make_arena_section},
     "docs/guides/at_scale.md": {"scale": make_scale_section},
     "docs/guides/variants.md": {"variants": make_variants_section},
     "docs/guides/models.md": {"zoo": make_zoo_section},
@@ -75,8 +77,9 @@ def main(arguments: list[str] | None = None) -> None:
     for page, sections in PAGES.items():
         update_page(given.root / page, sections, given.results)
     images = given.root / IMAGES
-    for plot in (*draw_all(given.results, images), *draw_trainings(given.results, images)):
-        print(plot)
+    for draw in (draw_all, draw_trainings, draw_arena):
+        for plot in draw(given.results, images):
+            print(plot)
 
 
 if __name__ == "__main__":

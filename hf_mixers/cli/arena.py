@@ -146,7 +146,7 @@ def table(
     """Make the arena table and the pictures of score, speed and memory."""
     from ..reporting.arena_published import PUBLISHED
     from ..reporting.arena_results import read_results
-    from ..reporting.arena_table import arena_table, costs_table
+    from ..reporting.arena_table import arena_table, costs_table, name_task
 
     found = read_results(list(results))
     text = f"{arena_table(found, PUBLISHED if published else [])}\n\n{costs_table(found)}\n"
@@ -157,9 +157,10 @@ def table(
 
     output.mkdir(parents=True, exist_ok=True)
     (output / "arena.md").write_text(text, "utf-8")
-    for task in sorted({entry["task"] for entry in found}):
-        if any(e["task"] == task and e.get("seconds_per_step") for e in found):
-            plot_tradeoff(found, output / f"tradeoff_{task}.png", task)
+    for task in sorted({name_task(entry) for entry in found}):
+        if any(name_task(e) == task and e.get("seconds_per_step") for e in found):
+            file = task.replace(", ", "_").replace(" ", "_").replace(",", "")
+            plot_tradeoff(found, output / f"tradeoff_{file}.png", task)
     typer.echo(f"Table and pictures are in {output}/")
 
 

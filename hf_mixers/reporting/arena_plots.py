@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arena_table import name_model
+from .arena_table import name_model, name_task
 
 _SMALLEST, _LARGEST = 60, 1500
 
@@ -16,13 +16,14 @@ def plot_tradeoff(results: Sequence[Mapping[str, Any]], path: Path, task: str) -
 
     Args:
         results: What `read_results` gives; runs of other tasks are left out.
+        task: As `name_task` says it.
     """
     import matplotlib.pyplot as plt
 
     runs = [
         entry
         for entry in results
-        if entry["task"] == task and entry.get("seconds_per_step") and entry.get("memory_mb")
+        if name_task(entry) == task and entry.get("seconds_per_step") and entry.get("memory_mb")
     ]
     if not runs:
         raise ValueError(f"No run of the task {task!r} has a time per step and a peak memory.")

@@ -11,6 +11,10 @@ from .arena_published import COLUMNS, PUBLISHED, PublishedRow
 # the average of the arena leaves the last column out
 AVERAGED = COLUMNS[:5]
 SHORTENED = "\\*"
+# the longest sequences of published tasks, where the length tells a variant of a task
+PUBLISHED_LENGTHS = {"listops": 2000, "image": 1024, "pathfinder": 1024, "pathx": 16_384}
+# options whose other values make another task
+_VARIANTS = {"difficulty": "hard"}
 _SECONDS_OF_AN_HOUR = 3600
 
 
@@ -69,7 +73,7 @@ def collect_cells(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, C
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for entry in results:
         if entry.get("part", "test") == "test":
-            groups.setdefault((name_model(entry), entry["task"]), []).append(entry)
+            groups.setdefault((name_model(entry), name_task(entry)), []).append(entry)
     found: dict[str, dict[str, Cell]] = {}
     for (name, task), entries in groups.items():
         steps = max(entry["steps"] for entry in entries)
@@ -88,15 +92,29 @@ def name_model(entry: Mapping[str, Any]) -> str:
     return f"{name}, self-pretrained" if entry.get("self_pretraining") else name
 
 
+def name_task(entry: Mapping[str, Any]) -> str:
+    """What a column of the table is called: variants of a task are not compared with it.
+
+    >>> name_task({"task": "listops", "max_length": 500})
+    'listops, 500 tokens'
+    """
+    name, length = entry["task"], entry.get("max_length")
+    if length is not None and length != PUBLISHED_LENGTHS.get(name, length):
+        name += f", {length:,} tokens"
+    options = entry.get("task_options") or {}
+    changed = [options[key] for key, usual in _VARIANTS.items() if options.get(key, usual) != usual]
+    return ", ".join([name, *changed])
+
+
 def costs_table(results: Sequence[Mapping[str, Any]]) -> str:
     """Parameters, time and memory of every run, in Markdown."""
     head = ["task", "model", "score", "parameters", "steps", "hours", "s/step", "MB", "seed"]
     lines = [head, ["---"] * len(head)]
-    for entry in sorted(results, key=lambda e: (e["task"], name_model(e), e["seed"])):
+    for entry in sorted(results, key=lambda e: (name_task(e), name_model(e), e["seed"])):
         seconds, pace = entry.get("seconds"), entry.get("seconds_per_step")
         lines.append(
             [
-                entry["task"],
+                name_task(entry),
                 name_model(entry),
                 f"{100 * entry['score']:.2f}",
                 f"{entry['parameters']:,}",

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from benchmarks.trainings.arena_tables import draw_arena, make_arena_section
 from benchmarks.trainings.curves import draw_trainings
 from benchmarks.trainings.tables import make_trainings_section
 from benchmarks.trainings.zoo_tables import make_zoo_section
@@ -130,3 +131,22 @@ def test_plots_are_drawn_of_what_is_recorded(tmp_path):
     plots = draw_trainings(tmp_path, tmp_path)
     assert [path.name for path in plots] == ["contigs5.png", "adding.png"]
     assert all(path.stat().st_size > 1000 for path in plots)
+
+
+def test_trainings_of_the_arena_stand_side_by_side(tmp_path):
+    assert make_arena_section(tmp_path) == "Not run yet.\n"
+    for model, score in (("chordmixer", 0.75), ("bert", 0.5)):
+        for end, more in (("", 0.0), ("_pretrained", 0.1)):
+            arena = {"task": "listops", "model": model, "score": score + more, "max_length": 500}
+            arena |= {"seconds_per_step": score, "memory_mb": 100.0}
+            test = {"constant": overall(accuracy=0.17)}
+            write(tmp_path, f"arena_listops_short_{model}{end}", arena=arena, test=test)
+    section = make_arena_section(tmp_path)
+    title = "| ListOps, 100 to 500 tokens"
+    assert f"{title} | **75.0** |  |  |  | 50.0 |  | 17.0 |  |" in section
+    assert f"{title}, self-pretrained | **85.0** |  |  |  | 60.0 |  | 17.0 |  |" in section
+    assert f"{title} | 0.75 |  |  |  | **0.5** |  |" in section
+    pictures = draw_arena(tmp_path, tmp_path)
+    assert [picture.name for picture in pictures] == ["arena_listops_short.png"]
+    assert pictures[0].exists()
+    assert "(../images/arena_listops_short.png)" in section

@@ -61,6 +61,25 @@ def test_runs_that_differ_have_rows_of_their_own():
     assert names == ["chordmixer", "chordmixer, self-pretrained", "chordmixer, as lra", "bert"]
 
 
+def test_variants_of_a_task_have_columns_of_their_own():
+    """Short ListOps, another difficulty and other images are not the published task."""
+    results = [
+        entry(max_length=2000, score=0.3),
+        entry(max_length=500, score=0.5),
+        entry("pathfinder", max_length=1024, task_options={"difficulty": "hard"}, score=0.6),
+        entry("pathfinder", max_length=1024, task_options={"difficulty": "easy"}, score=0.9),
+        entry("image", max_length=784, score=0.97),
+    ]
+    cells = collect_cells(results)["chordmixer"]
+    assert {name: cell.scores for name, cell in cells.items()} == {
+        "listops": (30.0,),
+        "listops, 500 tokens": (50.0,),
+        "pathfinder": (60.0,),
+        "pathfinder, easy": (90.0,),
+        "image, 784 tokens": (97.0,),
+    }
+
+
 def test_published_rows_have_the_averages_of_the_publication():
     table = arena_table([entry(task="longdoc")])
     lines = {line.split(" | ")[0].strip("| "): line for line in table.splitlines()}
