@@ -1,7 +1,7 @@
 """Trainings whose results are recorded, by name: which example each calls, and how."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .arena import ARENA
 
@@ -298,7 +298,8 @@ for earlier, settings in (
         EXPERIMENTS[earlier].script, tuple(words), seeds=EXPERIMENTS[earlier].seeds[:3]
     )
 
-# the same question for a ChordMixer: digits as sequences of pixels, a short training
+# the same question for a ChordMixer: digits as sequences of pixels, and masked bases of a genome
+# that is not the one held out above; both are short trainings
 for name, settings in (
     ("published", {"final_norm": "none", "weight_init": "published"}),
     ("new", {}),
@@ -314,6 +315,12 @@ for name, settings in (
         ),
         seeds=(0, 1, 2),
     )
+    masked = pretrain(
+        {**SMALL, "pre_norm": "layer", "block_order": "mix_rotate", **settings},
+        *("--held_out", "H_pylori_G27_1"),
+        *("--num_windows", "5000", "--num_train_epochs", "1", "--num_eval_windows", "300"),
+    )
+    EXPERIMENTS[f"start_bases_{name}"] = replace(masked, seeds=(0, 1, 2))
 
 # the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
 # vector learns their taxonomy alone, then all learns masked bases and taxonomy together
@@ -396,19 +403,27 @@ EXPERIMENTS["splice_chordmixer"] = finetune(
     *("--bf16", "true"),
 )
 
-# variants that disrupt planted motifs, from the weights of the masked language model and from
-# scratch; the genomes are those of pre-training, which has seen neither motifs nor labels
+# variants that disrupt motifs planted in genomes: from scratch, and from the masked language model
+# of genes in model_cards, which has seen neither these genomes nor the motifs. Windows that differ
+# in one base have the same k-mers nearly, so that part of the model is left out
+WITHOUT_KMERS = {"kmer_size": None, "pooled_norm": "none"}
 for name, start in (
-    ("variants_scratch", ("--settings", json.dumps(BOTH_WAYS))),
-    ("variants_ngrams", ("--settings", json.dumps(BOTH_WAYS | {"ngram_size": 4}))),
-    ("variants_pretrained", ("--checkpoint", "{runs}/mlm_genomes")),
+    ("scratch", ("--settings", json.dumps(BOTH_WAYS | {"ngram_size": 4}))),
+    (
+        "pretrained",
+        (
+            *("--checkpoint", "model_cards/chordmixer-microbes"),
+            *("--settings", json.dumps(WITHOUT_KMERS)),
+        ),
+    ),
 ):
-    EXPERIMENTS[name] = Experiment(
+    EXPERIMENTS[f"variants_{name}"] = Experiment(
         "finetune_variants",
         (
             *(*start, "--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "256"),
-            *("--num_variants", "10000", "--num_train_epochs", "10", "--learning_rate", "2e-3"),
-            *("--warmup_steps", "0.1", "--weight_decay", "0.01", "--train_token_budget", "8192"),
+            *("--num_variants", "6000", "--num_train_epochs", "6", "--bf16", "true"),
+            *("--learning_rate", "1e-3", "--muon_learning_rate", "6e-3", "--warmup_steps", "0.1"),
+            *("--weight_decay", "0.05", "--train_token_budget", "8192"),
         ),
     )
 

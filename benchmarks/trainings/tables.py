@@ -75,6 +75,7 @@ STARTS = {
     "mnist_mrs": ("mnist_mrs_start", "MrsFormer, MNIST", "accuracy"),
     "vowels_mrs_softmax": ("vowels_mrs_softmax_start", "MrsFormer, JapaneseVowels", "accuracy"),
     "start_chordmixer_published": ("start_chordmixer_new", "ChordMixer, MNIST", "accuracy"),
+    "start_bases_published": ("start_bases_new", "ChordMixer, masked bases", "perplexity"),
 }
 
 
@@ -265,7 +266,7 @@ def _percent(report: Record, metric: str = "within_tolerance") -> str:
 
 def spread_of(runs: list[Record], who: str, metric: str) -> str:
     """Mean and standard deviation over seeds."""
-    values = [run["test"][who]["overall"][metric]["value"] for run in runs]
+    values = [overall_values(run["test"][who])[metric] for run in runs]
     return f"{mean(values):.3f} ± {stdev(values):.3f}"
 
 
