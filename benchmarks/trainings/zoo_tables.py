@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from ..tables import make_table
+from .arena_tables import NAMES
 from .tables import Record, read_records
 
 CARDS = Path(__file__).parents[2] / "model_cards"
@@ -19,6 +20,8 @@ TASKS = {
     "genus12_microbes_encoders": ("twelve genera", "0.674"),
     "genus45_microbes_encoders": ("45 genera", "0.524"),
     "genus45_few_microbes_encoders": ("45 genera, 20 labelled genes of each", None),
+    "genes_microbes_combiner": ("two genera", None),
+    "genus12_microbes_combiner": ("twelve genera", "0.674"),
 }
 FROZEN = ("genus45_frozen_microbes", "genus45_frozen_microbes_encoders")
 # other data, by record: what its rows are, and what the model is called
@@ -77,6 +80,7 @@ def _tasks(records: dict[str, Record]) -> str | None:
         rows.append(
             [
                 title,
+                NAMES[records[name]["config"]["model_type"]],
                 str(_encoders(records[name])),
                 str(len(runs)),
                 _spread(runs, "model"),
@@ -88,8 +92,14 @@ def _tasks(records: dict[str, Record]) -> str | None:
                 f"{mean(run['seconds'] for run in runs) / 60:.0f} min",
             ]
         )
-    header = ["species that no training has seen, test part", "k-mer encoders", "seeds", "accuracy"]
-    header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
+    header = ["species that no training has seen, test part", "family", "k-mer encoders", "seeds"]
+    header += [
+        "accuracy",
+        "95% interval, first seed",
+        "ROC-AUC",
+        "k-mer regression",
+        "codon regression",
+    ]
     header += ["average of model and regressions"]
     return make_table([*header, "time of a run, one busy core"], rows) if rows else None
 

@@ -100,15 +100,20 @@ def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path
     model = with_interval(overall(**scores))
     other = with_interval(overall(**scores | {"roc_auc": 0.5}))
     test = {"model": model, "codon": other, "average": model}
-    write(tmp_path, "genus45_microbes_encoders", test=test, config={"kmer_encoders": 3})
-    write(tmp_path, "genus12_microbes", test={"model": model}, config={})
+    write(
+        tmp_path,
+        "genus45_microbes_encoders",
+        test=test,
+        config={"model_type": "chordmixer", "kmer_encoders": 3},
+    )
+    write(tmp_path, "genus12_microbes", test={"model": model}, config={"model_type": "combiner"})
     write(tmp_path, "contigs5_microbes", test={"model": model, "kmer": other})
     frozen = {"neighbours_accuracy": 0.5, "probe_accuracy": 0.6, "clusters_nmi": 0.7}
     write(tmp_path, "genus45_frozen_microbes", test={"4-mers": frozen, "model": frozen})
     lines = make_zoo_section(tmp_path).splitlines()
     scores = "0.900 | [0.800, 0.950] | 0.900 | 0.524 (published) | 0.900 | 0.900"
-    assert f"| 45 genera | 3 | 1 | {scores} | 2 min |" in lines
-    assert any(line.startswith("| twelve genera | 1 | 1 | 0.900 |") for line in lines)
+    assert f"| 45 genera | ChordMixer | 3 | 1 | {scores} | 2 min |" in lines
+    assert any(line.startswith("| twelve genera | Combiner | 1 | 1 | 0.900 |") for line in lines)
     assert "| 4-mers | 0.500 | 0.600 | 0.700 |" in lines
     assert "| chordmixer-microbes, k-mer encoders: 1 | 0.500 | 0.600 | 0.700 |" in lines
     name = "chordmixer-microbes, k-mer part of both strands"
