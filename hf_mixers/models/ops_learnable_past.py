@@ -9,6 +9,7 @@ Idea: a token sees its own part up to itself, and of every other part the summar
 Cost: O(n (s + p)) for n tokens in p parts; memory O(n d p / s).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -45,7 +46,13 @@ class _Permute(torch.autograd.Function):
 
     @staticmethod
     def forward(rows, source, place):
-        return rows.gather(2, source[..., None].expand(-1, -1, -1, rows.shape[3]))
+        if use_static_layout():
+            # exporters cannot join dimensions
+            return rows.gather(2, source[..., None].expand(-1, -1, -1, rows.shape[3]))
+        count, heads, length = source.shape
+        numbers = torch.arange(count * heads, device=rows.device).view(count, heads, 1)
+        index = (source + numbers * length).flatten()
+        return rows.flatten(0, 2).index_select(0, index).view_as(rows)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -179,35 +186,36 @@ def _block_summaries(
 
 
 def pool_members(rows: Tensor, rank: Tensor, segment: int, kind: str) -> Tensor:
-    """Sorted tokens `(B, H, n, d)` -> the same: their part up to each, pooled as by `pool_span`.
-
-    Each of log s steps doubles the number of members that are pooled.
-    """
-    length = rows.shape[2]
+    """Sorted tokens `(B, H, n, d)` -> the same: their part up to each, pooled as by `pool_span`."""
     if kind == "max":
-        index = _largest_member(rows.detach(), rank, segment)
-        return rows.gather(2, index)
-    step = 1
-    sums = rows
-    while step < segment:
-        shifted = functional.pad(sums, (0, 0, step, 0))[:, :, :length]
-        sums = sums + shifted.masked_fill((rank < step)[..., None], 0)
-        step *= 2
+        return rows.gather(2, _largest_member(rows.detach(), rank, segment))
+    sums = _scan_members(rows, rank, segment, torch.add)
     return sums if kind == "sum" else sums / (rank + 1)[..., None]
 
 
 def _largest_member(rows: Tensor, rank: Tensor, segment: int) -> Tensor:
     """Where the largest value of a part up to each place is, `(B, H, n, d)`."""
-    length = rows.shape[2]
-    index = torch.arange(length, device=rows.device)[:, None].expand(rows.shape)
+    largest = _scan_members(rows, rank, segment, torch.maximum)
+    # it is where the largest value became what it is
+    is_new = (rank == 0)[..., None] | (largest != _shift(largest, 1))
+    places = torch.arange(rows.shape[2], device=rows.device)[:, None]
+    return torch.where(is_new, places, 0).cummax(2).values
+
+
+def _scan_members(
+    rows: Tensor, rank: Tensor, segment: int, combine: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """All members of a part up to each, combined: each of log s steps doubles their number."""
     step = 1
     while step < segment:
-        earlier = functional.pad(rows, (0, 0, step, 0))[:, :, :length]
-        is_larger = (earlier > rows) & (rank >= step)[..., None]
-        rows = torch.where(is_larger, earlier, rows)
-        index = torch.where(is_larger, functional.pad(index, (0, 0, step, 0))[:, :, :length], index)
+        rows = torch.where((rank >= step)[..., None], combine(rows, _shift(rows, step)), rows)
         step *= 2
-    return index
+    return rows
+
+
+def _shift(rows: Tensor, step: int) -> Tensor:
+    """`(B, H, n, d)` with every row `step` places later."""
+    return functional.pad(rows, (0, 0, step, -step))
 
 
 def _with_block_before(blocks: Tensor) -> Tensor:

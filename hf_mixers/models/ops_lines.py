@@ -64,28 +64,24 @@ class _LineAttention(torch.autograd.Function):
         with torch.autocast(query.device.type, enabled=False):
             for lines in _chunks(query, key):
                 scores = _scores(query[lines], key[lines], see(notes[lines]))
-                largest = scores.amax(2, keepdim=True)
-                shares = scores.sub_(largest).exp_()
-                total = shares.sum(2, keepdim=True)
-                totals[lines] = (largest + total.log()).squeeze(2)
-                shares = shares.to(query.dtype)
-                out[lines] = (shares @ value[lines]).div_(total)
+                shares = scores.softmax(2)
+                totals[lines] = scores.amax(2) - shares.amax(2).log_()
+                out[lines] = shares.to(query.dtype) @ value[lines]
         return out, totals
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         *tensors, ctx.see = inputs
-        ctx.save_for_backward(*tensors, *output)
+        ctx.save_for_backward(*tensors, output[0])
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad, total_grad):
-        query, key, value, notes, out, totals = ctx.saved_tensors
+        query, key, value, notes, out = ctx.saved_tensors
         grads = [torch.empty_like(part) for part in (query, key, value)]
         for lines in _chunks(query, key):
             q, k, v, change = query[lines], key[lines], value[lines], grad[lines]
-            scores = _scores(q, k, ctx.see(notes[lines]))
-            shares = scores.sub_(totals[lines, :, None]).exp_()
+            shares = _scores(q, k, ctx.see(notes[lines])).softmax(2)
             common = (change * out[lines]).sum(2).to(shares.dtype) - total_grad[lines]
             scores = (change @ v.transpose(1, 2)).to(shares.dtype)
             scores = scores.sub_(common[..., None]).mul_(shares).to(query.dtype)
