@@ -45,7 +45,10 @@ def attend_lines(
 def merge_attention(outputs: Sequence[Tensor], totals: Sequence[Tensor]) -> Tensor:
     """Attention `(..., q, d)` to all keys together, given that to each set and its log-sum-exp."""
     shares = torch.stack(tuple(totals), -1).softmax(-1).to(outputs[0].dtype)
-    return sum(part * shares[..., i, None] for i, part in enumerate(outputs))
+    merged = outputs[0] * shares[..., :1]
+    for number, part in enumerate(outputs[1:], 1):
+        merged = merged + part * shares[..., number, None]
+    return merged
 
 
 def _scores(query: Tensor, key: Tensor, seen: Tensor) -> Tensor:
