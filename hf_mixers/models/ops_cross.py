@@ -2,23 +2,19 @@
 
 A sequence is a grid `(R, m)` of tokens. What all queries of a row see (the row's tokens, say) and
 what all queries of a column see are two batches of matrix products, so no query ever has keys of
-its own: R m (a + b) scores for a keys per row and b per column. They are computed for some rows at
-a time and again in the backward pass, so that few of them are in memory.
+its own: R m (a + b) scores for a keys per row and b per column.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from .ops_lines import attend_lines, merge_attention
 from .ops_spans import masked_softmax
 from .packing import use_static_layout
-
-# scores in memory at a time, and least rows: all columns are read for every chunk
-CHUNK, CHUNK_ROWS = 1 << 21, 16
 
 
 class Side(NamedTuple):
@@ -52,9 +48,20 @@ def cross_attention(query: Tensor, row: Side, column: Side, dropout: float = 0.0
         shares = _shares(query, row, column)
         shares = functional.dropout(shares, dropout) if dropout else shares
         return _hear(shares.to(query.dtype), row, column)
-    # each chunk of rows reads all columns: they are turned once
-    columns = column_key.contiguous(), column_value.contiguous()
-    return _CrossAttention.apply(query, row_key, row_value, *columns, row.mask, column.mask)
+    by_row, row_total = _attend_side(query, Side(row_key, row_value, row.mask))
+    turned = _attend_side(query.transpose(2, 3), Side(column_key, column_value, column.mask))
+    by_column, column_total = (part.transpose(2, 3) for part in turned)
+    return merge_attention([by_row, by_column], [row_total, column_total])
+
+
+def _attend_side(query: Tensor, side: Side) -> tuple[Tensor, Tensor]:
+    """Attention `(B, H, R, m, d)` to a side, and log-sum-exp `(B, H, R, m)`."""
+    count, heads, num_rows = query.shape[:3]
+    # which mask is that of a line: heads share them, and sequences may
+    numbers = torch.arange(side.mask.shape[0] * num_rows, device=query.device)
+    numbers = numbers.view(-1, 1, num_rows, 1).expand(count, heads, -1, -1)
+    masks = side.mask.flatten(0, 2)
+    return attend_lines(query, *side[:2], numbers, lambda lines: masks[lines.squeeze(-1)])
 
 
 def _shares(query: Tensor, row: Side, column: Side) -> Tensor:
@@ -72,61 +79,3 @@ def _hear(shares: Tensor, row: Side, column: Side) -> Tensor:
     width = row.key.shape[3]
     out = shares[..., :width] @ row.value
     return out + (shares[..., width:].transpose(2, 3) @ column.value).transpose(2, 3)
-
-
-class _CrossAttention(torch.autograd.Function):
-    """The same some rows at a time."""
-
-    @staticmethod
-    def forward(query, row_key, row_value, column_key, column_value, row_mask, column_mask):
-        out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        sides = Side(row_key, row_value, row_mask), Side(column_key, column_value, column_mask)
-        with torch.autocast(query.device.type, enabled=False):
-            for rows, row, column in _chunks(query, *sides):
-                shares = _shares(query[:, :, rows], row, column).to(query.dtype)
-                out[:, :, rows] = _hear(shares, row, column)
-        return out
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs, output)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        query, row_key, row_value, column_key, column_value, *masks, out = ctx.saved_tensors
-        sides = Side(row_key, row_value, masks[0]), Side(column_key, column_value, masks[1])
-        grads = [torch.empty_like(part) for part in (query, row_key, row_value)]
-        columns = [torch.zeros_like(part) for part in (column_key, column_value)]
-        width = row_key.shape[3]
-        for rows, row, column in _chunks(query, *sides):
-            part, change = query[:, :, rows], grad[:, :, rows]
-            shares = _shares(part, row, column)
-            by_column = change.transpose(2, 3) @ column.value.transpose(3, 4)
-            scores = torch.cat([change @ row.value.transpose(3, 4), by_column.transpose(2, 3)], 4)
-            scores = scores.to(shares.dtype)
-            scores -= (change * out[:, :, rows]).sum(4, keepdim=True)
-            scores = scores.mul_(shares).to(query.dtype)
-            shares = shares.to(query.dtype)
-            turned, turned_shares = (x[..., width:].transpose(2, 3) for x in (scores, shares))
-            scores, shares = scores[..., :width], shares[..., :width]
-            grads[0][:, :, rows] = scores @ row.key + (turned @ column.key).transpose(2, 3)
-            grads[1][:, :, rows] = scores.transpose(3, 4) @ part
-            grads[2][:, :, rows] = shares.transpose(3, 4) @ change
-            columns[0] += turned.transpose(3, 4) @ part.transpose(2, 3)
-            columns[1] += turned_shares.transpose(3, 4) @ change.transpose(2, 3)
-        return *grads, *columns, None, None
-
-
-def _chunks(query: Tensor, row: Side, column: Side) -> Iterator[tuple[slice, Side, Side]]:
-    """Rows, what they see of their own and what of their columns."""
-    count, heads, num_rows, width, _ = query.shape
-    per_row = count * heads * width * (row.key.shape[3] + column.key.shape[3])
-    step = max(CHUNK_ROWS, CHUNK // per_row)
-    for first in range(0, num_rows, step):
-        rows = slice(first, min(first + step, num_rows))
-        yield (
-            rows,
-            Side(row.key[:, :, rows], row.value[:, :, rows], row.mask[:, :, rows]),
-            column._replace(mask=column.mask[:, :, :, rows]),
-        )

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .ops_axial import pool_prefixes
 from .ops_grid import grid_of
-from .ops_spans import Projected, Summary, masked_softmax, summarise
+from .ops_learnable_past import Order, attend_past, sort_tokens
+from .ops_spans import Projected, masked_softmax, summarise
 from .packing import Pack, at_least_float32
 
 
@@ -110,14 +110,19 @@ def learnable_attention(
         tokens = tokens.map(lambda x: x.squeeze(1).transpose(1, 2))
         there = grid.split(grid.present)[number].squeeze(1)[:, None]
         group = numbers[number].squeeze(1).transpose(1, 2)
-        layout = find_parts(group, there, num_clusters, min(segment, block.width))
-        attend = _attend_past if choices.causal and choices.use_summaries else _attend_parts
-        out = attend(tokens, layout, there, choices)
+        size = min(segment, block.width)
+        order = sort_tokens(group, there, num_clusters, size)
+        num_parts = min(block.width, num_clusters + block.width // size)
+        if choices.causal and choices.use_summaries:
+            pooling = {"span_pool": choices.span_pool, "dropout": choices.dropout}
+            out = attend_past(tokens, order, there, num_parts, size, **pooling)
+        else:
+            out = _attend_parts(tokens, find_parts(order, there, num_parts, size), choices)
         outputs.append(out.transpose(1, 2)[:, None])
     return grid.join(outputs)
 
 
-def _attend_parts(tokens: Projected, layout: Parts, there: Tensor, choices: Choices) -> Tensor:
+def _attend_parts(tokens: Projected, layout: Parts, choices: Choices) -> Tensor:
     """Attention `(B, H, n, d)` to the own part and, unless causal, to summaries of all others."""
     here = tokens.map(layout.spread)
     own, own_seen = _own_scores(here, layout, choices.causal)
@@ -136,106 +141,21 @@ def _attend_parts(tokens: Projected, layout: Parts, there: Tensor, choices: Choi
     return layout.join(out)
 
 
-def _attend_past(tokens: Projected, layout: Parts, there: Tensor, choices: Choices) -> Tensor:
-    """Attention `(B, H, n, d)` to what of the own part and, by summaries, of others is before.
-
-    A token sees of every other part the summary after its last member before the token. Tokens are
-    taken in blocks of s: those of a block share the summaries at its start, which the members of a
-    part inside the block replace one after the other. So a block has P + s summaries, most of them
-    hidden from a token, and all is done by products of dense matrices.
-    """
-    here = tokens.map(layout.spread)
-    own, own_seen = _own_scores(here, layout, causal=True)
-    summary, seen = _past_summaries(here, layout, there, choices)
-    count, size = summary.key.shape[2], layout.present.shape[3]
-    others = _to_blocks(tokens.query, count, size) @ summary.key.transpose(3, 4)
-    length = tokens.query.shape[2]
-    scores = [layout.join(own), others.flatten(2, 3)[:, :, :length]]
-    masks = [layout.join(own_seen.expand_as(own)), seen.flatten(2, 3)[:, :, :length]]
-    shares = masked_softmax(torch.cat(scores, 3), torch.cat(masks, 3), choices.dropout)
-    shares = shares.to(here.value.dtype)
-    own_out = layout.join(layout.spread(shares[..., :size]) @ here.value)
-    out = _to_blocks(shares[..., size:], count, size) @ summary.value
-    return own_out + out.flatten(2, 3)[:, :, :length]
-
-
-def _past_summaries(
-    here: Projected, layout: Parts, there: Tensor, choices: Choices
-) -> tuple[Summary, Tensor]:
-    """Summaries `(B, H, M, P + s, d)` for M blocks of s tokens; which token sees which of them."""
-    keys, values = _summarise_prefixes(here, layout.present, choices)
-    parts, size = layout.present.shape[2:]
-    length = layout.slot.shape[2]
-    count = -(-length // size)
-    device = keys.device
-    places = torch.arange(count * size, device=device).view(count, size)
-    numbers = torch.arange(parts, device=device)
-    # of every part, its members before each block and the place of its next one
-    position = layout.source.view_as(layout.present).masked_fill(~layout.present, length)
-    asked = places[:, 0].expand(*position.shape[:3], count).contiguous()
-    before = torch.searchsorted(position, asked)
-    following = functional.pad(position, (0, 1), value=length).gather(3, before).transpose(2, 3)
-    index = (numbers[:, None] * size + (before - 1).clamp(min=0)).transpose(2, 3).flatten(2)
-    before = before.transpose(2, 3)
-    # of every token, its part and the place of the part's next member
-    part = _to_blocks((layout.slot // size)[..., None], count, size).squeeze(4)
-    replaced = layout.join(functional.pad(position[..., 1:], (0, 1), value=length)[..., None])
-    replaced = _to_blocks(replaced, count, size).squeeze(4)
-    is_token = _to_blocks(there[..., None], count, size).squeeze(4)
-    at_start = (before > 0)[..., None, :] & (following[..., None, :] >= places[..., None])
-    at_start = at_start & (numbers != part[..., None])
-    inside = (places[:, None] < places[..., None]) & (replaced[..., None, :] >= places[..., None])
-    inside = inside & (part[..., None, :] != part[..., None]) & is_token[..., None, :]
-
-    def choose(rows: Tensor) -> Tensor:
-        at = index[..., None].expand(-1, -1, -1, rows.shape[4])
-        first = rows.flatten(2, 3).gather(2, at).unflatten(2, (count, parts))
-        return torch.cat([first, _to_blocks(layout.join(rows), count, size)], 3)
-
-    return Summary(choose(keys), choose(values)), torch.cat([at_start, inside], 4)
-
-
-def _summarise_prefixes(here: Projected, present: Tensor, choices: Choices) -> Summary:
-    """Key and value `(B, H, P, s, d)` of every part up to and with each of its members."""
-    places = torch.arange(present.shape[3], device=present.device)
-    query = pool_prefixes(here.pooled_query, present, choices.span_pool)
-    inside = present[:, :, :, None] & (places <= places[:, None])
-    shares = masked_softmax(query @ here.key.transpose(3, 4), inside, choices.dropout)
-    keys = pool_prefixes(here.pooled_key, present, choices.span_pool)
-    return Summary(keys, shares.to(here.value.dtype) @ here.value)
-
-
-def _to_blocks(rows: Tensor, count: int, size: int) -> Tensor:
-    """Tokens `(B, H, n, d)` -> `(B, H, M, s, d)`, 0 beyond the last one."""
-    rows = functional.pad(rows, (0, 0, 0, count * size - rows.shape[2]))
-    return rows.unflatten(2, (count, size))
-
-
-def find_parts(clusters: Tensor, there: Tensor, num_clusters: int, segment: int) -> Parts:
-    """Parts of at most `segment` tokens of the same cluster.
+def find_parts(order: Order, there: Tensor, count: int, segment: int) -> Parts:
+    """Parts of at most `segment` tokens of the same cluster, `count` at the most.
 
     Args:
-        clusters: `(B, H, n)`.
         there: `(B, 1, n)`, the places that hold a token.
     """
-    length = clusters.shape[2]
-    places = torch.arange(length, device=clusters.device)
-    group = torch.where(there, clusters, num_clusters)
-    # by cluster, then by position; no two keys are equal, so any sort will do
-    order = (group * length + places).argsort(2)
-    group = group.gather(2, order)
-    is_first = functional.pad(group[..., 1:] != group[..., :-1], (1, 0), value=True)
-    rank = places - torch.where(is_first, places, 0).cummax(2).values
-    part = (is_first | (rank % segment == 0)).cumsum(2) - 1
-    count = min(length, num_clusters + length // segment)
     # tokens first, so that what is absent begins no part before theirs
-    slot = torch.where(group < num_clusters, part * segment + rank % segment, count * segment)
+    is_token = there.expand_as(order.source).gather(2, order.source)
+    slot = torch.where(is_token, order.part * segment + order.rank, count * segment)
     size = count * segment + 1
-    source = torch.zeros(*order.shape[:2], size, dtype=torch.long, device=order.device)
-    source = source.scatter(2, slot, order)[..., :-1]
+    source = torch.zeros(*slot.shape[:2], size, dtype=torch.long, device=slot.device)
+    source = source.scatter(2, slot, order.source)[..., :-1]
     present = torch.zeros_like(source, dtype=torch.bool)
     present = functional.pad(present, (0, 1)).scatter(2, slot, True)[..., :-1]
-    slot = torch.zeros_like(order).scatter(2, order, slot.clamp(max=size - 2))
+    slot = slot.gather(2, order.place).clamp(max=size - 2)
     return Parts(source, present.unflatten(2, (count, segment)), slot)
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from hf_mixers.models import ops_grid
+from hf_mixers.models import ops_grid, ops_lines
 from hf_mixers.models.ops_axial import axial_attention
 from hf_mixers.models.ops_fixed import fixed_attention
 from hf_mixers.models.ops_logsparse import levels_of, logsparse_attention
@@ -299,33 +300,31 @@ def test_numbers_of_scores_are_those_of_the_paper(length):
     assert reference.count_scores(mixture, last) <= 3 * n + 2 * m
 
 
-def test_no_pattern_makes_a_matrix_of_all_pairs(monkeypatch):
-    # the largest tensor of forward and backward at 256 tokens of 16 x 16
-    from torch.utils._python_dispatch import TorchDispatchMode
+class LargestTensor(TorchDispatchMode):
+    """The number of elements of the largest tensor that is made while it is entered."""
 
-    largest = 0
+    numel = 0
 
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
-            out = function(*args, **(kwargs or {}))
-            for part in out if isinstance(out, tuple | list) else [out]:
-                if torch.is_tensor(part):
-                    largest = max(largest, part.numel())
-            return out
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for part in out if isinstance(out, tuple | list) else [out]:
+            if torch.is_tensor(part):
+                self.numel = max(self.numel, part.numel())
+        return out
 
+
+def test_no_pattern_makes_a_matrix_of_all_pairs():
     length, segment = 1024, 32
     batch, rows = draw([length])
     for pattern in PATTERNS:
         for causal in (True, False):
-            largest = 0
-            with Watch():
+            with LargestTensor() as largest:
                 pack = pack_ragged([batch])
                 q, k, v = (pack.gather(part.flatten(0, 1)) for part in rows[:3])
                 out = mix(pattern, q, k, v, pack, causal, segment=segment)
                 out.sum().backward()
             # at most 2 (columns above, below) + 1 and 2 + 1 lines of 32 per token and head
-            assert largest <= HEADS * length * 6 * segment < HEADS * length**2
+            assert largest.numel <= HEADS * length * 6 * segment < HEADS * length**2
 
 
 @pytest.mark.slow
@@ -388,18 +387,47 @@ def test_a_summary_that_sees_the_future_fails_these_tests(monkeypatch):
 
 
 @pytest.mark.parametrize("chunk", [1, 100])
-def test_rows_may_be_computed_some_at_a_time(chunk, monkeypatch):
-    from hf_mixers.models import ops_cross
+def test_lines_may_be_computed_some_at_a_time(chunk, monkeypatch):
+    made, plain = [], ops_lines._chunks
 
-    made, plain = [], ops_cross._chunks
-
-    def counted(*sides):
-        made.append(list(plain(*sides)))
+    def counted(*lines):
+        made.append(list(plain(*lines)))
         return made[-1]
 
-    monkeypatch.setattr(ops_cross, "CHUNK", chunk)
-    monkeypatch.setattr(ops_cross, "CHUNK_ROWS", 1)
-    monkeypatch.setattr(ops_cross, "_chunks", counted)
+    monkeypatch.setattr(ops_lines, "CHUNK", chunk)
+    monkeypatch.setattr(ops_lines, "_chunks", counted)
     test_rowmajor_equals_its_definition(False, True, pack_ragged)
     test_patterns_equal_their_definition("axial_mixture", True, True, pack_ragged, "max")
     assert max(map(len, made)) > 1
+
+
+def test_attention_to_two_sets_of_keys_is_merged_into_one_softmax():
+    torch.manual_seed(0)
+    shapes = [(3, 5, 4), (3, 6, 4), (3, 6, 4)]
+    query, key, value = (
+        torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes
+    )
+    seen = torch.rand(3, 5, 6) < 0.5
+    seen[..., 0] = True
+    # of the second set the first query sees nothing
+    seen[:, 0, 2:] = False
+
+    def attend(keys):
+        return ops_lines.attend_lines(
+            query,
+            key[:, keys],
+            value[:, keys],
+            torch.arange(3)[:, None],
+            lambda n: seen[n[:, 0], :, keys],
+        )
+
+    pieces = [attend(slice(2)), attend(slice(2, 6))]
+    merged = ops_lines.merge_attention(*zip(*pieces, strict=True))
+    scores = (query @ key.transpose(1, 2)).masked_fill(~seen, -torch.inf)
+    expected = scores.softmax(2) @ value
+    torch.testing.assert_close(merged, expected)
+    probe = torch.randn_like(merged)
+    ours, theirs = (
+        torch.autograd.grad((out * probe).sum(), (query, key, value)) for out in (merged, expected)
+    )
+    torch.testing.assert_close(ours, theirs)

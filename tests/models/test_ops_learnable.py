@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hf_mixers.models import ops_learnable_past, ops_lines
 from hf_mixers.models.ops_learnable import (
     assign_clusters,
     directions_of,
@@ -15,6 +16,7 @@ from tests.models.test_ops_combiner import (
     HEADS,
     LENGTHS,
     WIDTH,
+    LargestTensor,
     check,
     draw,
     every_direction,
@@ -59,6 +61,45 @@ def test_attention_equals_its_definition(causal, strict, layout, summaries, kind
         return reference.effective_attention(plan, q, k, kind, pooled_q, pooled_k) @ v
 
     check(run(attend, rows, batch, layout), slow, rows, LENGTHS)
+
+
+@pytest.mark.parametrize("kind", ["max", "mean"])
+def test_lines_may_be_computed_one_at_a_time(kind, monkeypatch):
+    monkeypatch.setattr(ops_lines, "CHUNK", 1)
+    test_attention_equals_its_definition(True, True, pack_ragged, True, kind)
+
+
+@every_layout
+def test_what_compiled_programs_do_equals_the_definition(layout, monkeypatch):
+    for module in (ops_lines, ops_learnable_past):
+        monkeypatch.setattr(module, "use_static_layout", lambda: True)
+    test_attention_equals_its_definition(True, True, layout, True, "max")
+
+
+def test_a_summary_that_sees_the_future_fails_these_tests(monkeypatch):
+    plain = ops_learnable_past._block_summaries
+
+    def leaking(*arguments):
+        summary, hidden_from = plain(*arguments)
+        return summary, hidden_from + 1
+
+    monkeypatch.setattr(ops_learnable_past, "_block_summaries", leaking)
+    with pytest.raises(AssertionError):
+        test_attention_equals_its_definition(True, True, pack_ragged, True, "max")
+
+
+def test_many_clusters_cost_short_sequences_nothing():
+    # no tensor of clusters times tokens, forward or backward
+    length, count = 16, 1000
+    torch.manual_seed(0)
+    rows = torch.randn(length, HEADS, WIDTH, requires_grad=True)
+    pack = pack_ragged([Boundaries((1, length), torch.device("cpu"))])
+    clusters = torch.randint(count, (length, HEADS))
+    parts = Projected(rows, rows, rows, rows, rows)
+    with LargestTensor() as largest:
+        learnable_attention(parts, clusters, pack, count, SEGMENT, causal=True).sum().backward()
+    # blocks of 4 tokens with at most 16 parts and 4 tokens
+    assert largest.numel <= HEADS * length // SEGMENT * (length + SEGMENT) * max(WIDTH, SEGMENT)
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -18,7 +18,7 @@ from ..interleaved import Case, Group, compare_networks
 from ..isolated import Built
 from ..options import Options
 
-LENGTHS = (1024, 4096, 16_384, 65_536)
+LENGTHS = (1024, 4096, 8192, 16_384, 65_536)
 PATTERNS = (
     "fixed",
     "logsparse",
