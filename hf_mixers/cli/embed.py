@@ -33,9 +33,10 @@ def command(
         TOKEN_LOOK_AHEAD,
         check_pooling,
         embedding_rows,
+        vector_size,
     )
     from ..inference.loading import load_encoder, make_engine
-    from ..inference.outputs import choose_format
+    from ..inference.outputs import ArrayFormat, choose_format
     from ..inference.run import run_to_file
 
     check_pooling(pooling, layer, rc_average)
@@ -61,6 +62,7 @@ def command(
         settings={"model": model, "dtype": dtype, "layer": layer, "pooling": pooling},
         shard=place,
         overwrite=overwrite,
+        format=ArrayFormat(vector_size(engine, pooling)) if output.suffix == ".npy" else None,
         sequence_column=sequence_column,
     )
     common.report(summary, output)

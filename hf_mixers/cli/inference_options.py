@@ -1,8 +1,11 @@
 """Options that the commands for trained models share."""
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -32,6 +35,14 @@ def parse_shard(text: str) -> tuple[int, int]:
     if found is None or int(found[1]) >= int(found[2]):
         raise ValueError(f"--shard takes 0/n to n-1/n, got {text!r}.")
     return int(found[1]), int(found[2])
+
+
+@contextmanager
+def keep_output(target: Path) -> Iterator[TextIO]:
+    """Standard output; where results go there, all that is said goes to standard error."""
+    out = sys.stdout
+    with redirect_stdout(sys.stderr if str(target) == "-" else out):
+        yield out
 
 
 def report(summary: Any, target: Path) -> None:

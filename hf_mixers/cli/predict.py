@@ -1,10 +1,9 @@
 """`hf-mixers predict`"""
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -40,13 +39,12 @@ def command(
 
     Models of tables, series or images read such files, prepared as in training.
     """
-    from ..inference.engine import prefetch
     from ..inference.loading import count_processes, load_classifier, make_engine
-    from ..inference.outputs import choose_format, format_row
+    from ..inference.outputs import choose_format
     from ..inference.predict import PredictionTable
     from ..inference.prepared import load_preparation, make_row_engine
-    from ..inference.run import count_items, run_to_file
-    from ..inference.tracks import write_attributions
+    from ..inference.run import run_to_file
+    from ..inference.tracks import LOOK_AHEAD, TrackFormat, add_attributions, name_tracks
 
     place = common.parse_shard(shard)
     if str(output) == "-":
@@ -63,34 +61,55 @@ def command(
         engine = make_engine(model, None, load_classifier, placing, **settings)
     if attribute is not None:
         _check_attribution(engine, attribute, target, output, compile)
+        engine.look_ahead = LOOK_AHEAD[attribute]
     elif target is not None:
         raise ValueError("--target requires --attribute.")
     table = PredictionTable(engine.model.config, top=top, all_scores=all_scores)
     if str(output) == "-":
-        records = engine.read(files, shard=place, sequence_column=sequence_column)
-        sys.stdout.write(format_row(table.columns))
-        counts: Counter[str] = Counter()
-        for part in prefetch(engine.read_parts(records)):
-            sys.stdout.writelines(format_row(row.values()) for row in table.rows(engine, part))
-            counts += count_items(part)
-        typer.echo(json.dumps(counts), err=True)
+        with common.keep_output(output) as out:
+            records = engine.read(files, shard=place, sequence_column=sequence_column)
+            _write(out, engine, records, table)
         return
+    said = {"model": model, "dtype": dtype, "top": top, "all_scores": all_scores}
+    compute, form = table.rows, None
+    if attribute is not None:
+        said |= {"attribute": attribute, "target": target}
+        compute = add_attributions(table.rows, attribute, target)
+        form = TrackFormat(choose_format(output), attribute)
     summary = run_to_file(
         engine,
         files,
         output,
-        table.rows,
+        compute,
         table.columns,
-        settings={"model": model, "dtype": dtype, "top": top, "all_scores": all_scores},
+        settings=said,
+        format=form,
         shard=place,
         overwrite=overwrite,
         sequence_column=sequence_column,
     )
     common.report(summary, output)
     if attribute is not None:
-        records = engine.read(files, shard=place, sequence_column=sequence_column)
-        written = write_attributions(engine, records, output, attribute, target)
-        typer.echo(f"Attributions are in {written[0]} and, of the first records, in {written[1]}")
+        track, picture = name_tracks(output, attribute)
+        typer.echo(f"Attributions are in {track} and, of the first records, in {picture}")
+
+
+def _write(out: TextIO, engine: Any, records: Any, table: Any) -> None:
+    """Write lines as they are made; the header with the first of them, or where there are none."""
+    from ..inference.engine import prefetch
+    from ..inference.outputs import format_row
+    from ..inference.run import count_items
+
+    header = format_row(table.columns)
+    counts: Counter[str] = Counter()
+    for part in prefetch(engine.read_parts(records)):
+        rows = [format_row(row.values()) for row in table.rows(engine, part)]
+        out.writelines([header, *rows])
+        header = ""
+        counts += count_items(part)
+    out.write(header)
+    out.flush()
+    typer.echo(json.dumps(counts), err=True)
 
 
 def _check_attribution(

@@ -1,7 +1,5 @@
 """`hf-mixers score-variants`"""
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -48,9 +46,7 @@ def command(
         "calibration": None if calibration is None else calibration.name,
         "dtype": dtype,
     }
-    # what is said goes to standard error where results go to standard output
-    out = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr if str(output) == "-" else out):
+    with common.keep_output(output) as out:
         scorer = make_scorer(
             model,
             None,
@@ -87,11 +83,11 @@ def _write(out, scorer, opened, reference, place, strict):
     from ..inference.variants.score import read_parts, score_part, take_shard
 
     writer, records = opened
+    parts = read_parts(scorer, take_shard(records, place), Reference(reference), strict)
     is_vcf = hasattr(writer, "header")
     start = b"".join(writer.header) if is_vcf else format_row(writer.columns).encode()
     out.buffer.write(start)
     summary = VariantSummary()
-    parts = read_parts(scorer, take_shard(records, place), Reference(reference), strict)
     for part in parts:
         for record, alleles in zip(part.records, score_part(scorer, part, strict), strict=True):
             summary.add(alleles, scorer.calibration is not None)

@@ -91,6 +91,12 @@ TOKEN_LOOK_AHEAD = 2
 EMBEDDING_COLUMNS = ("id", "length", "vector", "note")
 
 
+def vector_size(engine: Engine, pooling: str) -> int:
+    """Numbers of a vector; 0 where the config does not tell."""
+    config = engine.model.config
+    return getattr(config, "pooled_size" if pooling == "cls" else "hidden_size", 0)
+
+
 def embedding_rows(
     engine: Engine, part: Part, layer: int, pooling: Pooling
 ) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from ..models.dna import reverse_complement
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from ..models.tokenization_table import TableTokenizer
-from .records import Record, read_records
+from .records import Record, read_files
 
 # batches of tokens that are read ahead, so that sequences of like length go together
 LOOK_AHEAD = 16
@@ -95,8 +95,8 @@ class Engine:
         return find_files(list(sources))[0]
 
     def read(self, sources: Sequence[str], **options: Any) -> Iterator[Record]:
-        """Records of files, see `read_records`."""
-        return read_records(list(sources), **options)
+        """Records of files, see `read_files`."""
+        return read_files(sources, **options)
 
     def estimate_tokens(self, sources: Sequence[str]) -> int | None:
         """About how many tokens there are, where the size of the files tells."""

@@ -115,12 +115,21 @@ def choose_device(device: str | torch.device | None) -> torch.device:
     Of several processes, each has the accelerator of its number.
     """
     if device is not None:
-        return torch.device(device)
+        return _check_device(device)
     if count_processes() > 1 and torch.accelerator.is_available():
         return join_processes(torch.device(torch.accelerator.current_accelerator().type)).device
     if torch.accelerator.is_available():
         return torch.accelerator.current_accelerator() or torch.device("cpu")
     return torch.device("cpu")
+
+
+def _check_device(device: str | torch.device) -> torch.device:
+    """The device, or one sentence that this machine does not have it."""
+    try:
+        return torch.empty(0, device=device).device
+    # what torch raises for names that it does not know, and for devices that are not there
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"There is no device {str(device)!r} here: {error}") from error
 
 
 def make_engine(

@@ -39,12 +39,16 @@ class TextFormat:
         path.write_text("".join(format_row(row.values()) for row in rows), encoding="utf-8")
 
     def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
-        header = json.loads((parts[0].parent / RUN_FILE).read_text(encoding="utf-8"))["columns"]
         with open(target, "wb") as file:
-            file.write(format_row(header).encode())
+            file.write(format_row(_read_columns(parts[0].parent)).encode())
             for part in parts:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, file)
+
+
+def _read_columns(folder: Path) -> list[str]:
+    """Names of the columns of a run, from its folder of parts."""
+    return json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))["columns"]
 
 
 class ParquetFormat:
@@ -59,6 +63,10 @@ class ParquetFormat:
         # a column without a value in one part has a type in another
         schemas = [pq.read_schema(part) for part in parts]
         schema = pa.unify_schemas(schemas, promote_options="permissive")
+        if not schema.names:
+            # there are no rows, which would have told the columns
+            schema = pa.schema([(column, pa.null()) for column in _read_columns(parts[0].parent)])
+            parts = []
         with pq.ParquetWriter(target, schema) as writer:
             for part in parts:
                 writer.write_table(pq.read_table(part).cast(schema))
@@ -87,7 +95,13 @@ class ArrayFormat:
     """A numpy matrix of the column `vector`; ids go to a text file next to it.
 
     A record without a vector has a row of `nan`.
+
+    Args:
+        width: Numbers of a vector, for an output in which no record has one.
     """
+
+    def __init__(self, width: int = 0):
+        self.width = width
 
     def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         vectors = [row["vector"] for row in rows]
@@ -96,13 +110,15 @@ class ArrayFormat:
         for number, vector in enumerate(vectors):
             if vector is not None:
                 matrix[number] = vector
-        ids = np.array([row["id"] for row in rows])
+        # one line of text each
+        ids = np.array([_format_value(row["id"]) for row in rows], dtype=str)
         with open(path, "wb") as file:
             np.savez(file, matrix=matrix, ids=ids)
 
     def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
         shapes = [np.load(part)["matrix"].shape for part in parts]
-        total, width = sum(shape[0] for shape in shapes), max(shape[1] for shape in shapes)
+        total = sum(shape[0] for shape in shapes)
+        width = max(shape[1] for shape in shapes) or self.width
         joined = np.lib.format.open_memmap(
             target, mode="w+", dtype=np.float32, shape=(total, width)
         )

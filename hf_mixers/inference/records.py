@@ -52,10 +52,25 @@ def read_records(
     >>> [record.id for record in read_records([("a", "ACGT"), "GG"], shard=(1, 2))]
     ['record_2']
     """
+    return _take_shard(_read_pairs(source, sequence_column, id_column), shard)
+
+
+def read_files(
+    sources: Sequence[str | PathLike],
+    *,
+    sequence_column: str = "sequence",
+    id_column: str | None = None,
+    shard: tuple[int, int] = (0, 1),
+) -> Iterator[Record]:
+    """Records of files, as `read_records` gives them; a name is never taken for a sequence."""
+    return _take_shard(_read_files(sources, sequence_column, id_column), shard)
+
+
+def _take_shard(pairs: Iterable[tuple[str, str]], shard: tuple[int, int]) -> Iterator[Record]:
+    """Numbered records, every n-th from the i-th on."""
     index, count = shard
     if not 0 <= index < count:
         raise ValueError(f"shard={index}/{count} was given: 0/n to n-1/n are accepted.")
-    pairs = _read_pairs(source, sequence_column, id_column)
     for number, (name, sequence) in enumerate(pairs):
         if number % count == index:
             yield Record(number, name, sequence)
@@ -73,7 +88,7 @@ def _read_pairs(
     rest = chain([first], items)
     if _is_path(first) and not _is_letters(first):
         return _read_files(list(rest), sequence_column, id_column)
-    return (_name_item(item, number) for number, item in enumerate(rest, 1))
+    return (_check_item(*_name_item(item, number)) for number, item in enumerate(rest, 1))
 
 
 def _is_path(item: Any) -> bool:
@@ -101,6 +116,12 @@ def _name_item(item: Any, number: int) -> tuple[str, str]:
     )
 
 
+def _check_item(name: str, sequence: Any) -> tuple[str, str]:
+    if not isinstance(sequence, str):
+        raise ValueError(f"Record {name!r} is {type(sequence).__name__}: text is a sequence.")
+    return name, sequence
+
+
 def _read_files(
     sources: Sequence[str | PathLike], sequence_column: str, id_column: str | None
 ) -> Iterator[tuple[str, str]]:
@@ -115,7 +136,9 @@ def _read_files(
                 yield from _parse(handle, file, kind)
         return
     layout = Layout(kind, sequence_column, id_column)
-    for file, stream in zip(files, open_streams(files, kind), strict=True):
+    # ids and sequences of a CSV file stay as they are written, also where they look like numbers
+    texts = (sequence_column, id_column or "id") if kind == "csv" else ()
+    for file, stream in zip(files, open_streams(files, kind, texts), strict=True):
         for number, row in enumerate(read_rows(file, kind, stream), 1):
             if kind == "genbank":
                 yield row["id"], row["sequence"]
@@ -123,6 +146,11 @@ def _read_files(
             if sequence_column not in row:
                 raise ValueError(
                     f"{file} has no column {sequence_column!r}: it has {', '.join(row)}."
+                )
+            if not isinstance(row[sequence_column], str | None):
+                found = type(row[sequence_column]).__name__
+                raise ValueError(
+                    f"{file}: its column {sequence_column!r} holds {found}: text is a sequence."
                 )
             if layout.id_column is None and "id" in row:
                 layout.id_column = "id"
@@ -176,10 +204,10 @@ def _parse(handle: BinaryIO, name: str, kind: str | None) -> Iterator[tuple[str,
     """Id and letters of FASTA or FASTQ; the first byte tells which, if nothing else does."""
     lines = iter(handle)
     try:
-        first = next(lines, b"")
+        first = next((line for line in lines if line.removeprefix(BYTE_ORDER_MARK).strip()), b"")
     except _DAMAGES as error:
         raise ValueError(f"{name} is cut short or damaged: {error}") from error
-    if not first.strip(BYTE_ORDER_MARK).strip():
+    if not first:
         raise ValueError(f"{name} is empty.")
     if kind is None:
         kind = "fastq" if first.startswith(b"@") else "fasta"

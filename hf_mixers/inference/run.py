@@ -16,11 +16,20 @@ from ..reporting.files import write_json
 from .engine import Engine, Part, prefetch
 from .loading import join_processes
 from .memory import HeapTrimmer
-from .outputs import PartedOutput
+from .outputs import Format, PartedOutput
 from .records import STDIN
 
 # counts that are not those of a note
 _COUNTED = ("records", "tokens")
+# what of the folder of a model its results depend on
+_MODEL_FILES = (
+    "*.safetensors",
+    "*.bin",
+    "config.json",
+    "tokenizer*.json",
+    "vocab*",
+    "preparation.json",
+)
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -53,6 +62,7 @@ def run_to_file(
     settings: Mapping[str, Any],
     shard: tuple[int, int] = (0, 1),
     overwrite: bool = False,
+    format: Format | None = None,
     **reading: Any,
 ) -> Summary:
     """Write the rows of all records to a file; a run that was stopped goes on where it was.
@@ -64,14 +74,15 @@ def run_to_file(
         compute: Gives the rows of a part.
         columns: Names of the values of a row.
         settings: What the rows depend on besides input; `model` may be a folder.
+        format: How rows are written; by default the ending of the file tells.
         reading: Further options of `read_records`.
     """
     state = join_processes(engine.device)
     is_stream = STDIN in sources
     if is_stream and state.num_processes > 1:
         raise ValueError("Standard input is read by one process, got several: give files.")
-    run = _describe(engine, sources, settings, shard)
-    output = PartedOutput(target, run, columns)
+    run = _describe(engine, sources, {**settings, **reading}, shard)
+    output = PartedOutput(target, run, columns, format)
     done = output.share(state, overwrite=overwrite, resume=not is_stream)
 
     def is_mine(number: int) -> bool:
@@ -86,6 +97,9 @@ def run_to_file(
             output.write(part.number, compute(engine, part), counts)
             bar.update(counts["tokens"])
             trim()
+    if state.is_main_process and shard[0] > 0 and not output.done():
+        # fewer records than shards
+        output.write(0, [])
     state.wait_for_everyone()
     summary = _summarise(output, done, time.perf_counter() - begin, state.num_processes)
     # no process reads counts after this, so that the folder can go
@@ -134,10 +148,12 @@ def _describe(
     """What the parts of a run depend on: they are used again only where all of it is equal."""
     files = sources if STDIN in sources else engine.find_files(sources)
     model = Path(str(settings.get("model", "")))
-    weights = sorted(str(path) for path in model.glob("*.safetensors")) if model.is_dir() else []
+    made = [str(path) for name in _MODEL_FILES for path in sorted(model.glob(name))]
     return {
         **settings,
-        "weights": [stamp_source(path) for path in weights],
+        # of a folder its files, of a repository its commit
+        "weights": [stamp_source(path) for path in made] if model.is_dir() else [],
+        "commit": getattr(engine.model.config, "_commit_hash", None),
         "token_budget": engine.token_budget,
         "look_ahead": engine.look_ahead,
         "both_strands": engine.both_strands,

@@ -1,46 +1,100 @@
 """Attributions as tracks of a genome browser and as a picture."""
 
-from collections.abc import Iterable, Sequence
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from ..reporting.atomic import write_atomically
+from ..reporting.files import write_json
 from ..reporting.plots import COLOURS, new_figure, save_figure
 from .attribution import Attribution, attribute_part
-from .engine import Engine, prefetch
-from .records import Record
+from .engine import Engine, Part
+from .outputs import Format
 
 # bases up to which a picture names every one
 _MOST_LETTERS = 120
 # records of a picture
 _MOST_PANELS = 8
+# the name of an attribution among the values of a row
+ATTRIBUTION = "attribution"
+# batches of tokens in a part, so that a stopped run loses little; 0 makes every record one
+LOOK_AHEAD = {"gradient_x_input": 2, "integrated_gradients": 1, "mutagenesis": 0}
 
 
-def write_attributions(
-    engine: Engine,
-    records: Iterable[Record],
-    output: Path,
-    method: Any,
-    target: str | None = None,
-) -> tuple[Path, Path]:
-    """Write a track of every record and a picture of the first, next to an output of `predict`.
+class TrackFormat:
+    """Rows of predictions in their own format, and next to them tracks and a picture.
 
     They are called like the output, with the method and `.bedgraph` or `.png` behind it.
+
+    Args:
+        inner: How the rows are written, without their attributions.
+        method: Of the attributions.
     """
-    track = output.with_name(f"{output.name}.{method}.bedgraph")
-    picture = track.with_suffix(".png")
-    first: list[Attribution] = []
-    with write_atomically(track) as draft, open(draft, "w", encoding="utf-8") as file:
-        write_header(file, method)
-        for part in prefetch(engine.read_parts(records)):
-            for one in attribute_part(engine, part, method, target):
+
+    def __init__(self, inner: Format, method: str):
+        self.inner, self.method = inner, method
+
+    def write_part(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        found = [row[ATTRIBUTION] for row in rows]
+        # before the rows, as a part is complete with them
+        with open(path.with_suffix(".track"), "w", encoding="utf-8") as file:
+            for one in found:
                 write_track(file, one)
-                if one.values is not None and len(first) < _MOST_PANELS:
-                    first.append(one)
-    draw_tracks(first, picture, method)
-    return track, picture
+        first = [one for one in found if one.values is not None][:_MOST_PANELS]
+        write_json(path.with_suffix(".first.json"), [_to_lists(one) for one in first])
+        kept = [{name: row[name] for name in row if name != ATTRIBUTION} for row in rows]
+        self.inner.write_part(path, kept)
+
+    def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
+        track, picture = name_tracks(name, self.method)
+        with write_atomically(track) as draft, open(draft, "w", encoding="utf-8") as file:
+            write_header(file, self.method)
+            for part in parts:
+                with open(part.with_suffix(".track"), encoding="utf-8") as source:
+                    shutil.copyfileobj(source, file)
+        if first := list(islice(_read_first(parts), _MOST_PANELS)):
+            draw_tracks(first, picture, self.method)
+        self.inner.join(parts, target, name)
+
+
+def name_tracks(output: Path, method: str) -> tuple[Path, Path]:
+    """The track and the picture of an output."""
+    track = output.with_name(f"{output.name}.{method}.bedgraph")
+    return track, track.with_suffix(".png")
+
+
+def add_attributions(
+    rows: Callable[[Engine, Part], list[dict[str, Any]]], method: Any, target: str | None = None
+) -> Callable[[Engine, Part], list[dict[str, Any]]]:
+    """The same rows, each with its attribution for `TrackFormat`."""
+
+    def compute(engine: Engine, part: Part) -> list[dict[str, Any]]:
+        found = attribute_part(engine, part, method, target)
+        pairs = zip(rows(engine, part), found, strict=True)
+        return [row | {ATTRIBUTION: one} for row, one in pairs]
+
+    return compute
+
+
+def _to_lists(one: Attribution) -> dict[str, Any]:
+    arrays = {"values": one.values, "effects": one.effects}
+    lists = {name: None if value is None else value.tolist() for name, value in arrays.items()}
+    return one._asdict() | lists
+
+
+def _read_first(parts: Sequence[Path]) -> Iterator[Attribution]:
+    """The first attributions of every part."""
+    for part in parts:
+        text = part.with_suffix(".first.json").read_text(encoding="utf-8")
+        for content in json.loads(text):
+            one = Attribution(**content)
+            effects = None if one.effects is None else np.array(one.effects)
+            yield one._replace(values=np.array(one.values), effects=effects)
 
 
 def write_header(file: TextIO, method: str) -> None:

@@ -8,9 +8,12 @@ from transformers import (
     BertConfig,
     BertForSequenceClassification,
 )
+from typer.testing import CliRunner
 
 from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification, DnaTokenizer
+from hf_mixers.cli.main import app
 from hf_mixers.inference import attribute
+from hf_mixers.inference.outputs import PartedOutput
 from tests.inference.conftest import SMALL
 from tests.inference.test_run import run
 
@@ -148,3 +151,42 @@ def test_predict_writes_tracks_and_a_picture(method, classifier, tmp_path, quiet
             run("predict", classifier, fasta, "-o", tmp_path / "b.tsv", *words, word)
     with pytest.raises(ValueError, match="--target requires --attribute"):
         run("predict", classifier, fasta, "--target", "owl")
+
+
+def test_a_killed_attribution_goes_on_and_gives_the_same_files(
+    classifier, tmp_path, quiet, monkeypatch
+):
+    fasta = tmp_path / "a.fa"
+    fasta.write_text("".join(f">{name}\n{text}\n" for name, text in [*TEXTS, ("e", "AC*")]))
+    words = ("predict", classifier, fasta, "--attribute", "mutagenesis")
+    run(*words, "-o", tmp_path / "whole.tsv")
+    write, written = PartedOutput.write, []
+
+    def fail_at_times(self, number, rows, counts):
+        written.append(number)
+        if len(written) % 2 == 0:
+            raise KeyboardInterrupt
+        write(self, number, rows, counts)
+
+    monkeypatch.setattr(PartedOutput, "write", fail_at_times)
+    for _ in range(20):
+        if run(*words, "-o", tmp_path / "killed.tsv").exit_code == 0:
+            break
+        assert not list(tmp_path.glob("killed.tsv.mutagenesis.*"))
+    # every record is a part of its own, and none is computed again
+    kept = [number for position, number in enumerate(written, 1) if position % 2]
+    assert sorted(kept) == list(range(len(TEXTS) + 1))
+    for ending in ("", ".mutagenesis.bedgraph", ".mutagenesis.png"):
+        one, other = (tmp_path / f"{name}.tsv{ending}" for name in ("whole", "killed"))
+        assert one.read_bytes() == other.read_bytes()
+    assert not (tmp_path / "killed.tsv.parts").exists()
+
+
+def test_attributions_of_standard_input_and_of_nothing(classifier, tmp_path, quiet):
+    words = ["predict", classifier, "-", "--attribute", "gradient_x_input", "-o"]
+    for name, text, lines in (("a", ">a\nACGT\n", 5), ("b", ">a\nAC*T\n", 1)):
+        target = tmp_path / f"{name}.tsv"
+        assert CliRunner().invoke(app, [*words, str(target)], input=text).exit_code == 0
+        track = tmp_path / f"{name}.tsv.gradient_x_input.bedgraph"
+        assert len(track.read_text().splitlines()) == lines
+        assert track.with_suffix(".png").exists() == (lines > 1)

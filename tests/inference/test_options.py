@@ -106,3 +106,21 @@ def test_errors_are_a_sentence_and_notes_are_counted(run, classifier, masked_lm,
     counts = {"other letters": 2, "no known base": 1, "records": 4, "tokens": 6}
     assert (done.code, json.loads(done.error)) == (0, counts)
     assert len(done.out.splitlines()) == 5
+
+
+def test_a_folder_whose_name_is_letters_is_read(run, classifier, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reads").mkdir()
+    (tmp_path / "reads" / "a.fa").write_text(">a\nACGT\n")
+    for words in ((), ("-o", "out.tsv")):
+        done = run("predict", classifier, "reads", *words)
+        assert done.code == 0
+        text = done.out if not words else (tmp_path / "out.tsv").read_text()
+        assert text.splitlines()[1].startswith("a\t4\t")
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cpu:x", "ipu"])
+def test_a_device_that_is_not_there_is_named(run, classifier, fasta, device):
+    done = run("predict", classifier, fasta, "--device", device)
+    assert (done.code, done.out) == (1, "")
+    assert done.error.startswith(f"error: There is no device '{device}' here: ")

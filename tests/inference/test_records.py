@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from hf_mixers.inference import read_records
+from hf_mixers.inference.records import read_files
 
 
 def write_all(folder, sequences):
@@ -48,6 +49,32 @@ def test_objects_are_texts_pairs_or_mappings():
         list(read_records([3]))
     with pytest.raises(ValueError, match="Item 1 has no 'sequence': it has text"):
         list(read_records([{"text": "ACGT"}]))
+    with pytest.raises(ValueError, match="Record 'a' is NoneType: text is a sequence"):
+        list(read_records([{"id": "a", "sequence": None}]))
+
+
+def test_tables_are_read_as_they_are_written(tmp_path):
+    (tmp_path / "a.csv").write_text("id,sequence\n007,123\n1e3,NA\n,\n")
+    found = [(one.id, one.sequence) for one in read_records(tmp_path / "a.csv")]
+    assert found == [("007", "123"), ("1e3", "NA"), ("", "")]
+    for value, kind in ((5, "int"), (b"ACGT", "bytes"), (["A", "C"], "list")):
+        pd.DataFrame({"sequence": [value]}).to_parquet(tmp_path / "a.parquet")
+        with pytest.raises(ValueError, match=f"column 'sequence' holds {kind}: text is a seq"):
+            list(read_records(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_blank_lines_before_the_first_record_are_skipped(mark, tmp_path):
+    for name, text in (("a.fa", ">a\nACGT\n"), ("a.fq", "@a\nACGT\n+\nIIII\n")):
+        (tmp_path / name).write_text(f"{mark}\n \n{text}", encoding="utf-8")
+        assert [(one.id, one.sequence) for one in read_records(tmp_path / name)] == [("a", "ACGT")]
+
+
+def test_names_of_files_are_no_sequences(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "a.fa").write_text(">a\nACGT\n")
+    assert [one.id for one in read_files(["cat"])] == ["a"]
 
 
 def test_shards_are_every_nth_record_and_together_all(sequences):

@@ -1,13 +1,16 @@
 """Runs to files: complete or absent, resumed without loss or repetition, equal in shards."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+from datasets import load_dataset
 from typer.testing import CliRunner
 
 from hf_mixers.cli.main import app
+from hf_mixers.cli.process import show_log
 from hf_mixers.inference import engine, outputs
 
 
@@ -119,3 +122,63 @@ def test_standard_output_gets_lines(classifier, fasta, sequences):
     lines = run("predict", classifier, fasta).stdout.splitlines()
     assert lines[0].split("\t") == ["id", "length", "label", "probability", "note"]
     assert [line.split("\t")[0] for line in lines[1:]] == [name for name, _ in sequences]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.parquet"])
+def test_a_shard_without_records_is_a_table_without_rows(name, classifier, fasta, tmp_path):
+    done = run("predict", classifier, fasta, "-o", tmp_path / name, "--shard", "900/901")
+    assert done.stdout.startswith("0 records are in")
+    read = pd.read_parquet if name == "a.parquet" else lambda path: pd.read_csv(path, sep="\t")
+    table = read(tmp_path / name)
+    assert (len(table), list(table.columns)[:2]) == (0, ["id", "length"])
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name}.summary.json"}
+
+
+def test_shards_of_few_records_are_one_table(classifier, tmp_path):
+    source = tmp_path / "few.fa"
+    source.write_text(">a\nACGT\n>b\nGG\n")
+    (tmp_path / "answers").mkdir()
+    for index in range(3):
+        target = tmp_path / "answers" / f"part-{index}.parquet"
+        run("predict", classifier, source, "-o", target, "--shard", f"{index}/3")
+        run("embed", classifier, source, "-o", tmp_path / f"{index}.npy", "--shard", f"{index}/3")
+    # as examples/cluster/predict_array.sbatch says
+    files = str(tmp_path / "answers" / "*.parquet")
+    table = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))["train"]
+    assert list(table["id"]) == ["a", "b"]
+    vectors = np.concatenate([np.load(tmp_path / f"{index}.npy") for index in range(3)])
+    assert len(vectors) == 2
+
+
+def test_parts_of_another_column_or_config_are_refused(classifier, tmp_path, monkeypatch):
+    model, source = tmp_path / "model", tmp_path / "a.csv"
+    shutil.copytree(classifier, model)
+    source.write_text("sequence,other\nACGT,GG\n")
+
+    def stop(self, number, rows, counts):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outputs.PartedOutput, "write", stop)
+    words = ("predict", model, source, "-o", tmp_path / "a.tsv")
+    assert run(*words).exit_code != 0
+    with pytest.raises(ValueError, match="holds parts of a run with other settings or input"):
+        run(*words, "--sequence-column", "other")
+    config = json.loads((model / "config.json").read_text())
+    config["id2label"]["0"] = "cow"
+    (model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="holds parts of a run with other settings or input"):
+        run(*words)
+
+
+def test_what_is_said_is_not_in_the_results(classifier, tmp_path, kept_log):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.fa").write_text(">a\nACGT\n")
+    (folder / "notes.txt").write_text("nothing")
+    show_log()
+    done = run("predict", classifier, folder)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["id", "a"]
+    assert "1 files are not read as sequences" in done.stderr
+    (folder / "a.fa").write_text("")
+    result = CliRunner().invoke(app, ["predict", classifier, str(folder)])
+    assert (result.stdout, str(result.exception)) == ("", f"{folder}/a.fa is empty.")

@@ -23,6 +23,7 @@ REASONS = {
     "reference_mismatch": "REF is not what the reference has there",
     "reference_letter": "the window has letters that are not of DNA",
     "allele_too_long": "an allele is longer than half the window",
+    "score_not_chosen": "none of the chosen scores is for this kind of allele",
     "not_finite": "the model gave a value that is not a number",
 }
 

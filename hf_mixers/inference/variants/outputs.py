@@ -20,7 +20,7 @@ REASON = "reason"
 
 
 def is_vcf(path: str | os.PathLike) -> bool:
-    return os.fspath(path).endswith(VCF_ENDINGS)
+    return os.fspath(path).lower().endswith(VCF_ENDINGS)
 
 
 def format_number(value: float | None) -> str:
@@ -134,7 +134,7 @@ class VcfFormat:
         path.write_bytes(b"".join(row["line"] for row in rows))
 
     def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
-        is_packed = not os.fspath(name).endswith(".vcf")
+        is_packed = not os.fspath(name).lower().endswith(".vcf")
         with open_bgzip(target) if is_packed else open(target, "wb") as file:
             file.write(self.header)
             for part in parts:
@@ -232,7 +232,7 @@ def check_target(source: str, target: Path) -> None:
     if is_vcf(target):
         if not is_vcf(source) and source != "-":
             raise ValueError(f"{source} is a table: it becomes .tsv or .parquet, not {target}.")
-        if not os.fspath(target).endswith(".vcf"):
+        if not os.fspath(target).lower().endswith(".vcf"):
             import_pysam()
         return
     try:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...data.records import open_streams, read_features, read_rows
+from ...data.records import Kind, open_streams, read_features, read_rows
 from ..records import STDIN
 
 # what stands in the header instead of a VCF
@@ -165,14 +165,23 @@ def read_table(path: str) -> Iterator[VariantRecord]:
     """Rows of a CSV, TSV or parquet file with columns chrom, pos, ref and alt."""
     if not os.path.isfile(path):
         raise ValueError(f"{path} does not exist.")
-    kind: Any = "parquet" if path.endswith(".parquet") else "csv"
-    columns = find_columns(list(read_features(path, kind)), path)
-    texts = [columns[name] for name in ("chrom", "ref", "alt")]
-    (stream,) = open_streams([path], kind, texts)
+    names, kind = read_names(path), find_table_kind(path)
+    columns = find_columns(names, path)
+    # all of a CSV file is text, so that a row is kept as it is written
+    (stream,) = open_streams([path], kind, names if kind == "csv" else ())
     return (
         _parse_row(number, f"{path}, row {number + 1}", row, columns)
         for number, row in enumerate(read_rows(path, kind, stream))
     )
+
+
+def read_names(path: str) -> list[str]:
+    """Names of the columns of a table."""
+    return list(read_features(path, find_table_kind(path)))
+
+
+def find_table_kind(path: str) -> Kind:
+    return "parquet" if path.lower().endswith(".parquet") else "csv"
 
 
 def find_columns(names: Sequence[str], where: str) -> dict[str, str]:

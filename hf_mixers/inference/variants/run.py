@@ -11,7 +11,6 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from ...data.records import read_features
 from ...reporting.environment import run_environment
 from ...reporting.files import write_json
 from ..engine import prefetch
@@ -21,7 +20,7 @@ from ..outputs import PartedOutput
 from ..records import STDIN
 from ..run import stamp_source
 from .outputs import PREFIX, TableWriter, VcfFormat, VcfWriter, check_target, is_vcf
-from .records import VariantRecord, find_kind, read_table, read_vcf
+from .records import VariantRecord, find_kind, read_names, read_table, read_vcf
 from .reference import Reference
 from .score import AlleleScore, VariantPart, read_parts, score_part, take_shard
 from .scoring import Scorer
@@ -75,8 +74,8 @@ def open_source(
     from ... import __version__
 
     if find_kind(source) == "table":
-        kind: Any = "parquet" if source.endswith(".parquet") else "csv"
-        return TableWriter(scorer.fields, list(read_features(source, kind))), read_table(source)
+        records = read_table(source)
+        return TableWriter(scorer.fields, read_names(source)), records
     vcf = read_vcf(source)
     if str(target) == STDIN or is_vcf(target):
         return VcfWriter(vcf.header, scorer.fields, __version__, settings, prefix), vcf.records
@@ -111,7 +110,7 @@ def score_to_file(
     writer, records = open_source(scorer, source, target, settings, prefix)
     run = {
         **settings,
-        "token_budget": scorer.engine.token_budget,
+        **scorer.describe(),
         "prefix": prefix,
         "shard": list(shard),
         "sources": [stamp_source(one) for one in (source, reference)],
@@ -137,12 +136,13 @@ def score_to_file(
     seconds = round(time.perf_counter() - begin, 3)
     summary = VariantSummary(seconds=seconds, processes=state.num_processes)
     if state.is_main_process:
-        if form is not None and not output.done():
-            # a VCF may have no records
+        if not output.done():
+            # a VCF, or a shard, may have no records
             output.write(0, [])
         for path in sorted(output.folder.glob("counts-*.json")):
             summary.merge(json.loads(path.read_text(encoding="utf-8")))
-        output.join()
+        with output.keep_parts():
+            output.join()
         _write_summary(target, summary, scorer, source, reference, settings)
     state.wait_for_everyone()
     return summary

@@ -183,7 +183,9 @@ def _make_score(
     record: VariantRecord, target: Target, scores: dict[str, float] | None
 ) -> AlleleScore:
     reason, kind = target.reason, ""
-    if scores is not None and not all(map(math.isfinite, scores.values())):
+    if scores is not None and not scores:
+        scores, reason = None, "score_not_chosen"
+    elif scores is not None and not all(map(math.isfinite, scores.values())):
         scores, reason = None, "not_finite"
     if scores is not None and target.allele is not None:
         kind = target.allele.kind

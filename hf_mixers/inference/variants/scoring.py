@@ -1,9 +1,11 @@
 """Scores of alternate alleles from a masked language model, by batches of packed windows."""
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ from ..embed import make_forward
 from ..engine import Engine, Item, Part
 from ..records import Record
 from .alleles import Target
-from .calibration import Calibration
+from .calibration import Calibration, fingerprint
 from .reference import Window
 
 BASES = "ACGT"
@@ -89,7 +91,7 @@ class Scorer:
         limit = engine.limit if engine.fixed_length is None else 0
         longest = self.size + tokenizer.num_special_tokens_to_add()
         if self.size < 1 or (limit is not None and longest > limit):
-            accepted = "any" if limit is None else f"1 to {limit} tokens"
+            accepted = "1 base or more" if limit is None else f"1 to {limit} tokens"
             raise ValueError(f"window={self.size} was given: the model accepts {accepted}.")
         if self.calibration is not None:
             if "llr" not in self.scores:
@@ -105,6 +107,19 @@ class Scorer:
         """Names of all numbers that an allele may get, and what they are."""
         found = {name: text for kind in self.scores for name, text in FIELDS[kind].items()}
         return found | (CALIBRATED_FIELDS if self.calibration is not None else {})
+
+    def describe(self) -> dict[str, Any]:
+        """What the numbers depend on; parts of a run where any of it differs are not used."""
+        table = None if self.calibration is None else asdict(self.calibration)
+        return {
+            "weights": fingerprint(self.engine.model),
+            "window": self.size,
+            "scores": ",".join(self.scores),
+            "passes": self.passes,
+            "table": hashlib.sha256(json.dumps(table).encode()).hexdigest()[:16],
+            "token_budget": self.engine.token_budget,
+            "look_ahead": self.engine.look_ahead,
+        }
 
     def cost(self, letters: int, alternate: int) -> int:
         """About how many tokens the scores of an allele take, from the lengths of its alleles."""

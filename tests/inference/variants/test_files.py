@@ -11,7 +11,10 @@ import cyvcf2
 import pandas as pd
 import pysam
 import pytest
+from transformers import AutoModelForMaskedLM
+from typer.testing import CliRunner
 
+from hf_mixers.cli.main import app
 from hf_mixers.inference import engine, outputs
 from hf_mixers.inference.variants import REASONS, score_variants
 from tests.inference.test_run import run
@@ -107,7 +110,7 @@ def test_reasons_are_named_and_counted(awkward, masked_lm, genome, reference, tm
     reasons = [reason for _, reason in bad_lines(reference)]
     reasons += ["symbolic_allele", "spanning_deletion", *["malformed_line"] * 4]
     assert summary["reasons"] == {name: reasons.count(name) for name in sorted(set(reasons))}
-    assert set(reasons) | {"reference_letter", "not_finite"} == set(REASONS)
+    assert set(reasons) | {"reference_letter", "not_finite", "score_not_chosen"} == set(REASONS)
     assert sum(summary["alleles"].values()) == 8 + 2 + 2
 
 
@@ -305,3 +308,80 @@ def test_a_vcf_without_records_stays_one(masked_lm, genome, tmp_path):
     (tmp_path / "a.vcf").write_text(HEADER)
     score(masked_lm, tmp_path / "a.vcf", genome, tmp_path / "out.vcf")
     assert strip_keys((tmp_path / "out.vcf").read_bytes()) == HEADER.encode()
+
+
+def test_alleles_that_the_chosen_scores_are_not_for_are_counted(
+    masked_lm, genome, vcf, variants, tmp_path
+):
+    words = ("--scores", "llr", "--token-budget", 100_000)
+    score(masked_lm, vcf, genome, tmp_path / "out.tsv", *words)
+    summary = json.loads((tmp_path / "out.tsv.summary.json").read_text())
+    table = pd.read_csv(tmp_path / "out.tsv", sep="\t", keep_default_na=False)
+    assert summary["alleles"] == {"snv": int((table["llr"] != "").sum())}
+    assert summary["reasons"] == {"score_not_chosen": len(variants) - summary["alleles"]["snv"]}
+    with pytest.raises(ValueError, match="cannot be scored: score_not_chosen"):
+        score(masked_lm, vcf, genome, tmp_path / "strict.tsv", *words, "--strict")
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.parquet", "out.vcf", "out.vcf.gz"])
+def test_a_shard_without_records_is_an_output_without_records(
+    name, vcf, masked_lm, genome, tmp_path
+):
+    done = score(masked_lm, vcf, genome, tmp_path / name, "--shard", "900/901")
+    assert done.stdout.startswith("0 records are in")
+    assert (tmp_path / name).exists()
+    if name == "out.parquet":
+        assert list(pd.read_parquet(tmp_path / name).columns)[:4] == ["chrom", "pos", "ref", "alt"]
+    assert not (tmp_path / f"{name}.parts").exists()
+
+
+def test_endings_in_capitals_are_those_in_small_letters(vcf, masked_lm, genome, tmp_path):
+    source = tmp_path / "A.VCF"
+    source.write_bytes(Path(vcf).read_bytes())
+    score(masked_lm, source, genome, tmp_path / "OUT.VCF", "--scores", "llr")
+    assert strip_keys((tmp_path / "OUT.VCF").read_bytes()) == source.read_bytes()
+
+
+def test_columns_of_a_csv_stay_as_they_are_written(variants, masked_lm, genome, tmp_path):
+    # more rows than are read at a time, of which only the last tell that a column is text
+    rows = [f"{variants[0].chrom},{variants[0].pos},{variants[0].ref},{variants[0].alt}"] * 10_050
+    notes = [f"{number:05d}" for number in range(10_049)] + ["rs7"]
+    lines = [f"{row},{note}" for row, note in zip(rows, notes, strict=True)]
+    (tmp_path / "a.csv").write_text("chrom,pos,ref,alt,note\n" + "\n".join(lines) + "\n")
+    words = ("--scores", "llr", "--token-budget", 50_000)
+    score(masked_lm, tmp_path / "a.csv", genome, tmp_path / "out.parquet", *words)
+    assert list(pd.read_parquet(tmp_path / "out.parquet")["note"]) == notes
+
+
+def test_parts_of_other_weights_or_another_calibration_are_refused(
+    masked_lm, vcf, genome, tmp_path, monkeypatch
+):
+    model = tmp_path / "model"
+    shutil.copytree(masked_lm, model)
+    table = tmp_path / "table.json"
+    words = ("--calibration", table)
+    run("calibrate", model, genome, "--window", WINDOW, "--sites", 1, "-o", table)
+
+    def stop(self, number, rows):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outputs.PartedOutput, "write", stop)
+    assert score(model, vcf, genome, tmp_path / "out.vcf", *words).exit_code != 0
+    content = json.loads(table.read_text())
+    table.write_text(json.dumps(content | {"quantiles": [0.0, 1.0]}))
+    with pytest.raises(ValueError, match="holds parts of a run with other settings or input"):
+        score(model, vcf, genome, tmp_path / "out.vcf", *words)
+    table.write_text(json.dumps(content))
+    assert score(model, vcf, genome, tmp_path / "out.vcf", *words).exit_code != 0
+    assert score(model, vcf, genome, tmp_path / "b.vcf").exit_code != 0
+    other = AutoModelForMaskedLM.from_pretrained(model)
+    other.lm_head.bias.data += 1
+    other.save_pretrained(model)
+    with pytest.raises(ValueError, match="holds parts of a run with other settings or input"):
+        score(model, vcf, genome, tmp_path / "b.vcf")
+
+
+def test_nothing_is_written_to_standard_output_before_the_input_is_seen(vcf, masked_lm, tmp_path):
+    words = ("score-variants", masked_lm, vcf, "-r", tmp_path / "no.fa", "--window", WINDOW)
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert (result.stdout, "is not a file" in str(result.exception)) == ("", True)
