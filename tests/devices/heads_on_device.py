@@ -1,9 +1,13 @@
 """All families and heads on the device: the same numbers, one wait, operations counted."""
 
+import csv
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
 
+from benchmarks.speed.commands import devices
 from hf_mixers import CombinerForCausalLM, DnaTokenizer
 from hf_mixers.data import FlatCollator, MaskedLMCollator, PaddedCollator
 from hf_mixers.models import sharing_rotation
@@ -232,3 +236,18 @@ def test_operations_of_mrsformer_do_not_depend_on_the_number_of_sequences():
 @pytest.mark.parametrize("row", ROWS[1:3], ids=lambda row: row.name)
 def test_operations_do_not_depend_on_lengths(row):
     assert count(row) == count(row, [2 * n for n in LENGTHS])
+
+
+RECORDED = Path(__file__).parents[2] / "benchmarks/results/devices.csv"
+
+
+# the other families take half a minute
+@pytest.mark.parametrize("name", ["chordmixer", "paramixer"])
+def test_counts_of_ten_sequences_are_those_on_record(name):
+    with open(RECORDED) as file:
+        (row,) = [row for row in csv.DictReader(file) if row["network"] == name]
+    facts = devices.build(name, int(row["length"]), seed=0).facts
+    assert facts["tokens"] == 16_300
+    assert {fact: str(value) for fact, value in facts.items()} == {
+        fact: row[fact] for fact in facts
+    }
