@@ -40,9 +40,12 @@ CALLED = {
 OVERRIDDEN = {
     "transformers.Trainer._push_from_checkpoint": "it pushes the whole folder, token included",
     "transformers.Trainer._get_num_items_in_batch": (
-        "evaluation by token budget weighs the means of its batches itself"
+        "evaluation by token budget weighs the means of its batches itself; labels are counted on"
+        " the device"
     ),
-    "transformers.Trainer._prepare_inputs": "boundaries of flat batches stay on the host",
+    "transformers.Trainer._prepare_inputs": (
+        "boundaries of flat batches stay on the host; the rest is copied asynchronously"
+    ),
     "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
     "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
     "transformers.Pipeline._forward": "what pipelines of one's own must have",

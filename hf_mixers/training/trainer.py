@@ -170,7 +170,19 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
         # the host needs the boundaries, and would have to wait for the device to get them back
         kept = {name: value for name, value in inputs.items() if name.startswith("cu_seq_lens")}
         moved = {name: value for name, value in inputs.items() if name not in kept}
-        return {**super()._prepare_inputs(moved), **kept}
+        return {**super()._prepare_inputs(self._send(moved)), **kept}
+
+    def _send(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Tensors on their way to the device.
+
+        A copy that is not asynchronous, as that of transformers, waits for all that the device has
+        to do.
+        """
+        device = self.args.device
+        return {
+            name: value.to(device, non_blocking=True) if torch.is_tensor(value) else value
+            for name, value in inputs.items()
+        }
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         with shared_over(self._context):
@@ -224,7 +236,12 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
         # in evaluation each batch has its own mean, which is weighed afterwards
         if self._is_evaluating:
             return None
-        return super()._get_num_items_in_batch(batch_samples, device)
+        # counted on the device, because transformers would wait for the copy of a number
+        labels = [
+            self._send({name: batch[name] for name in batch if name.endswith("labels")})
+            for batch in batch_samples
+        ]
+        return super()._get_num_items_in_batch(labels, device)
 
     def _evaluated_part(self, indices, inputs, loss, logits, labels) -> "EvaluatedPart":
         """What one batch gives, as numpy arrays."""

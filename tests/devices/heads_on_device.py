@@ -1,10 +1,14 @@
 """All families and heads on the device: the same numbers, one wait, operations counted."""
 
+import csv
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
 
-from hf_mixers import DnaTokenizer
+from benchmarks.speed.commands import devices
+from hf_mixers import CombinerForCausalLM, DnaTokenizer
 from hf_mixers.data import FlatCollator, MaskedLMCollator, PaddedCollator
 from hf_mixers.models import sharing_rotation
 from hf_mixers.models.ops_chord import chord_offsets
@@ -36,11 +40,15 @@ def step(model, inputs):
 
 def check_step(row, head, inputs, **changes):
     """A step on the device and one on the processor give the same."""
-    on_host = row.build(head, **changes).train()
+    return compare(lambda: row.build(head, **changes), inputs)
+
+
+def compare(build, inputs):
+    on_host = build().train()
     expected = on_host(**inputs).loss
     expected.backward()
     grads = {name: weight.grad for name, weight in on_host.named_parameters()}
-    loss, found, watch = step(put(row.build(head, **changes).train()), put(inputs))
+    loss, found, watch = step(put(build().train()), put(inputs))
     torch.testing.assert_close(loss, expected.detach())
     for name, grad in grads.items():
         torch.testing.assert_close(found[name], grad, rtol=1e-4, atol=1e-5, msg=name)
@@ -59,6 +67,36 @@ def test_heads_wait_once_and_give_the_same(row, head):
 def test_variants_wait_once_and_give_the_same(row, changes):
     inputs = example_inputs("sequence_classification", length=40)
     watch = check_step(row, "sequence_classification", inputs, **changes)
+    assert watch.num_waits <= 1
+    assert not watch.uploads
+
+
+def build_causal():
+    torch.manual_seed(0)
+    return CombinerForCausalLM(find_row("combiner").config(causal=True))
+
+
+def test_next_tokens_are_predicted_on_the_device():
+    inputs = example_inputs("masked_lm")
+    watch = compare(build_causal, {**inputs, "labels": inputs["input_ids"]})
+    assert watch.num_waits == 1
+    assert not watch.uploads
+
+
+def test_images_wait_once_and_give_the_same():
+    changes = {"image_size": 16, "patch_size": 4, "max_position_embeddings": None}
+    inputs = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
+    watch = check_step(find_row("mrsformer"), "image_classification", inputs, **changes)
+    assert watch.num_waits <= 1
+    assert not watch.uploads
+
+
+@every_family
+def test_features_wait_once_and_give_the_same(row):
+    inputs = example_inputs("sequence_classification")
+    values = torch.randn(*inputs.pop("input_ids").shape, 3)
+    inputs["input_values"] = values * inputs["attention_mask"][:, :, None]
+    watch = check_step(row, "sequence_classification", inputs, input_features=3)
     assert watch.num_waits <= 1
     assert not watch.uploads
 
@@ -198,3 +236,18 @@ def test_operations_of_mrsformer_do_not_depend_on_the_number_of_sequences():
 @pytest.mark.parametrize("row", ROWS[1:3], ids=lambda row: row.name)
 def test_operations_do_not_depend_on_lengths(row):
     assert count(row) == count(row, [2 * n for n in LENGTHS])
+
+
+RECORDED = Path(__file__).parents[2] / "benchmarks/results/devices.csv"
+
+
+# the other families take half a minute
+@pytest.mark.parametrize("name", ["chordmixer", "paramixer"])
+def test_counts_of_ten_sequences_are_those_on_record(name):
+    with open(RECORDED) as file:
+        (row,) = [row for row in csv.DictReader(file) if row["network"] == name]
+    facts = devices.build(name, int(row["length"]), seed=0).facts
+    assert facts["tokens"] == 16_300
+    assert {fact: str(value) for fact, value in facts.items()} == {
+        fact: row[fact] for fact in facts
+    }

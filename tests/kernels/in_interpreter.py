@@ -17,6 +17,7 @@ from hf_mixers.models.ops_chord_triton import TritonBranch
 from hf_mixers.models.ops_links import PRODUCTS, link_offsets, mix_links
 from hf_mixers.models.packing import Boundaries, pack_ragged
 from tests.families import find_row, flatten, random_ids
+from tests.reference import chord, links
 
 PAGE = Path(__file__).parents[2] / "docs/guides/gpus_and_clusters.md"
 SAMPLED = (1, 2, 3, 7, 16, 31, 64, 65, 130)
@@ -175,6 +176,58 @@ def check_links(lengths, dtype):
         torch.testing.assert_close(ours, expected, rtol=tolerance, atol=5 * tolerance)
 
 
+def check_twin(found, expected, dtype):
+    """Results and gradients in some precision are those of the slow twin in double precision."""
+    for ours, other in zip(found, expected, strict=True):
+        near = TOLERANCE[dtype] * max(1.0, float(other.detach().abs().max()))
+        torch.testing.assert_close(ours.double(), other, rtol=0, atol=near)
+
+
+EVERY_LENGTH = range(130, 0, -1)
+
+
+@every_dtype
+@pytest.mark.parametrize("order", ["rotate_mix", "mix_rotate"])
+def test_a_block_of_every_length_is_that_of_the_slow_twin(dtype, order):
+    row, settings = find_row("chordmixer"), {**SMALL, "block_order": order, "num_hidden_layers": 1}
+    config, block = row.config(**settings), row.build(**settings).layers[0].to(dtype)
+    pack = make_pack(EVERY_LENGTH)
+    hidden, grad = torch.randn(2, pack.num_rows, config.hidden_size).to(dtype)
+    grad /= pack.num_rows**0.5
+    weights = {name: w.detach().double().requires_grad_() for name, w in block.named_parameters()}
+    state = {f"layers.0.{name}": weight for name, weight in weights.items()}
+    source = hidden.double().requires_grad_()
+    parts = source.split([*EVERY_LENGTH])
+    out = torch.cat([chord.run_blocks(part, state, config) for part in parts])
+    expected = [out, *torch.autograd.grad(out, [source, *weights.values()], grad.double())]
+
+    block.use_triton = True
+    with torch.no_grad():
+        branch = block.fused_branch(hidden, pack)
+        assert isinstance(branch, TritonBranch)
+        out, back = torch.empty_like(hidden), torch.empty_like(hidden)
+        branch.add(hidden, hidden, out)
+        grads = branch.backward(hidden, grad, grad, back, Scratch(hidden))
+    assert [*weights] == ["mix.fc1.weight", "mix.fc1.bias", "mix.fc2.weight", "mix.fc2.bias"]
+    check_twin([out, back, *grads.like(block.fused_weights())[:4]], expected, dtype)
+
+
+@every_dtype
+@pytest.mark.parametrize("protocol", ["chord", pytest.param("cdil", marks=pytest.mark.slow)])
+def test_links_of_every_length_are_those_of_the_slow_twin(dtype, protocol, counted):
+    pack = make_pack(EVERY_LENGTH)
+    values, grad = torch.randn(2, pack.num_rows, 12).to(dtype)
+    weights = torch.randn(pack.num_rows, 7).to(dtype) / 7**0.5
+    exact = [part.double().requires_grad_() for part in (values, weights)]
+    pairs = zip(*(part.split([*EVERY_LENGTH]) for part in exact), strict=True)
+    out = torch.cat([links.multiply_by_roll(*pair, protocol, factor=2) for pair in pairs])
+    expected = [out, *torch.autograd.grad(out, exact, grad.double())]
+    given = [part.requires_grad_() for part in (values, weights)]
+    found = mix_links(*given, pack, link_offsets(protocol, 7, 2), use_triton=True)
+    check_twin([found, *torch.autograd.grad(found, given, grad)], expected, dtype)
+    assert counted == ["link_product", "link_product", "link_dots"]
+
+
 def test_a_broken_boundary_is_found(counted, monkeypatch):
     """Kernels that take sequences to end elsewhere fail the comparison."""
     product = PRODUCTS["triton"]
@@ -192,6 +245,21 @@ def test_a_broken_boundary_is_found(counted, monkeypatch):
 def test_a_block_is_one_kernel_forward_and_three_backward(counted):
     step([9, 5], True, **{**SMALL, "num_hidden_layers": 1})
     assert counted == ["mix", "gather_tracks", "mix_backward", "gather_tracks"]
+
+
+def test_kernels_run_on_the_device_of_their_tensors(monkeypatch, counted):
+    """Triton would otherwise take the current device, where other tensors are."""
+    seen, original = [], torch.cuda.device_of
+
+    def device_of(tensor):
+        seen.append(tensor.device)
+        return original(tensor)
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    step([9, 5], True, **SMALL)
+    step([9, 5], True, family="paramixer", num_factors=2, max_position_embeddings=130)
+    assert {*counted} == {*mixer_kernels.__all__}
+    assert seen == [torch.device("cpu")] * len(counted)
 
 
 def test_double_precision_goes_another_way(counted):

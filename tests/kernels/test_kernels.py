@@ -1,6 +1,8 @@
 """Kernels are used where they can run, and tested where triton interprets them."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -38,10 +40,17 @@ def test_the_setting_changes_nothing_elsewhere(family):
     assert plain.last_hidden_state.equal(other.last_hidden_state)
 
 
-def test_the_layout_is_that_of_a_kernel_of_the_hub():
-    general = tomllib.loads((ROOT / "kernels/build.toml").read_text())["general"]
-    assert general["universal"]
-    package = ROOT / "kernels/torch-ext" / general["name"]
-    assert (package / "__init__.py").exists()
+def test_the_layout_is_that_of_a_kernel_of_the_hub(tmp_path):
+    # without the link, as it is published
+    folder = shutil.copytree(ROOT / "kernels", tmp_path / "kernels", symlinks=False)
+    settings = tomllib.loads((folder / "build.toml").read_text())
+    general = settings["general"]
+    assert re.fullmatch("[a-z][a-z0-9-]*[a-z0-9]", general["name"])
+    assert general["backends"] == ["cuda"]
+    assert "torch-noarch" in settings
+    assert "genKernelFlakeOutputs" in (folder / "flake.nix").read_text()
+    package = folder / "torch-ext" / general["name"].replace("-", "_")
+    assert not package.is_symlink()
     text = "".join(path.read_text() for path in package.glob("*.py"))
-    assert "hf_mixers." not in text
+    # only the standard library, torch, triton and itself
+    assert {*re.findall(r"^(?:from|import) (\w+|\.)", text, re.M)} == {"torch", "triton", "."}

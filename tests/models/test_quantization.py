@@ -1,8 +1,4 @@
-"""Quantized weights, which are tensors of a class of their own: every variant runs with them.
-
-With torchao installed (`pip install torchao`) weights of 8 bits are tried too. The tests do not
-need it, because transformers would then import it into every process.
-"""
+"""Quantized weights, which are tensors of a class of their own: every variant runs with them."""
 
 import warnings
 

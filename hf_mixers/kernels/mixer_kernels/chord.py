@@ -2,6 +2,7 @@
 
 Rows are those of a ragged pack: `position` and `lengths` `(T,)` say where a row stands and how long
 its sequence is; `offsets` `(K,)` are the shifts of the tracks. Sums are in float32.
+Kernels run on the device of their tensors, which need not be the current one.
 """
 
 import torch
@@ -145,10 +146,11 @@ def gather_tracks(
     rows, width = source.shape
     padded, step, _ = find_blocks(width)
     if rows:
-        _gather_kernel[(triton.cdiv(rows, step),)](
-            source, out if base is None else base, out, *layout, rows, sign,
-            WIDTH=width, SIZE=width // len(layout[2]), ADD=base is not None, M=step, D=padded,
-        )  # fmt: skip
+        with torch.cuda.device_of(source):
+            _gather_kernel[(triton.cdiv(rows, step),)](
+                source, out if base is None else base, out, *layout, rows, sign,
+                WIDTH=width, SIZE=width // len(layout[2]), ADD=base is not None, M=step, D=padded,
+            )  # fmt: skip
     return out
 
 
@@ -172,13 +174,14 @@ def mix(
     turn = layout is not None
     places = layout if layout is not None else (source, source, source)
     if rows:
-        _mix_kernel[(triton.cdiv(rows, step),)](
-            source, *weights, out if residual is None else residual, out,
-            out if kept is None else kept, *places, rows, sign,
-            WIDTH=width, HIDDEN=hidden, SIZE=width // len(layout[2]) if turn else 1,
-            TURN=turn, KEEP=kept is not None, ADD=residual is not None,
-            M=step, D=padded, H=units,
-        )  # fmt: skip
+        with torch.cuda.device_of(source):
+            _mix_kernel[(triton.cdiv(rows, step),)](
+                source, *weights, out if residual is None else residual, out,
+                out if kept is None else kept, *places, rows, sign,
+                WIDTH=width, HIDDEN=hidden, SIZE=width // len(layout[2]) if turn else 1,
+                TURN=turn, KEEP=kept is not None, ADD=residual is not None,
+                M=step, D=padded, H=units,
+            )  # fmt: skip
     return out
 
 
@@ -193,8 +196,9 @@ def mix_backward(
     padded, step, units = find_blocks(width)
     to_hidden, active = torch.empty_like(kept), torch.empty_like(kept)
     if rows:
-        _mix_backward_kernel[(triton.cdiv(rows, step),)](
-            grad, kept, w1, w2, inner, to_hidden, active, rows,
-            WIDTH=width, HIDDEN=kept.shape[1], M=step, D=padded, H=units,
-        )  # fmt: skip
+        with torch.cuda.device_of(grad):
+            _mix_backward_kernel[(triton.cdiv(rows, step),)](
+                grad, kept, w1, w2, inner, to_hidden, active, rows,
+                WIDTH=width, HIDDEN=kept.shape[1], M=step, D=padded, H=units,
+            )  # fmt: skip
     return to_hidden, active

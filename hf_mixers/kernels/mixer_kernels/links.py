@@ -1,7 +1,7 @@
 """Products of Paramixer's sparse factors with values, as Triton kernels.
 
 `position` and `lengths` `(T,)` are those of a ragged pack, `offsets` `(K,)` where links point. Sums
-are in float32.
+are in float32. Kernels run on the device of their tensors, which need not be the current one.
 """
 
 import torch
@@ -71,10 +71,11 @@ def link_product(
     padded = max(16, triton.next_power_of_2(width))
     out, step = torch.empty_like(values), BLOCKS[padded]
     if rows:
-        _product_kernel[(triton.cdiv(rows, step),)](
-            values, weights, out, *layout, rows,
-            WIDTH=width, LINKS=weights.shape[1], BACK=transposed, M=step, D=padded,
-        )  # fmt: skip
+        with torch.cuda.device_of(values):
+            _product_kernel[(triton.cdiv(rows, step),)](
+                values, weights, out, *layout, rows,
+                WIDTH=width, LINKS=weights.shape[1], BACK=transposed, M=step, D=padded,
+            )  # fmt: skip
     return out
 
 
@@ -85,8 +86,9 @@ def link_dots(left: Tensor, values: Tensor, layout: tuple[Tensor, Tensor, Tensor
     padded = max(16, triton.next_power_of_2(width))
     out, step = left.new_empty(rows, links), BLOCKS[padded]
     if rows:
-        _dots_kernel[(triton.cdiv(rows, step),)](
-            left, values, out, *layout, rows,
-            WIDTH=width, LINKS=links, M=step, D=padded,
-        )  # fmt: skip
+        with torch.cuda.device_of(values):
+            _dots_kernel[(triton.cdiv(rows, step),)](
+                left, values, out, *layout, rows,
+                WIDTH=width, LINKS=links, M=step, D=padded,
+            )  # fmt: skip
     return out

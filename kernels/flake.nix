@@ -1,0 +1,11 @@
+{
+  description = "Triton kernels of ChordMixer and Paramixer";
+
+  inputs.kernel-builder.url = "github:huggingface/kernels";
+
+  outputs = { self, kernel-builder }:
+    kernel-builder.lib.genKernelFlakeOutputs {
+      inherit self;
+      path = ./.;
+    };
+}
