@@ -14,7 +14,7 @@ DEMO_MODEL += "block_order": "mix_rotate", "rotation": "alternating",
 DEMO_MODEL += "max_position_embeddings": 16384, "ngram_size": 4, "kmer_size": 4, "kmer_phases": 3,
 DEMO_MODEL += "kmer_hidden_size": 256, "pooled_norm": "running"
 
-.PHONY: help demo test exhaustive quick lint types format docs lowest wheel space benchmarks install clean
+.PHONY: help demo test exhaustive quick lint types format docs lowest wheel space quantization benchmarks install clean
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -84,13 +84,27 @@ wheel: install  ## build the wheel, install it elsewhere and use it
 	$(VENV)-wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
 	cd $(VENV)-wheel && bin/hf-mixers --help && bin/python $(CURDIR)/.github/scripts/use_wheel.py
 
-# gradio does not accept some of the tested versions: it gets an environment on top of the other
+# an environment on top of the other one, for packages that it should not have
+define BESIDE
+$(PYTHON) -m venv $(@D)
+$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib')); print('$(CURDIR)')" > \
+	$$($(@D)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/base.pth
+endef
+
+# gradio does not accept some of the tested versions
 $(VENV)-space/installed: $(VENV)/installed examples/space/constraints.txt
-	$(PYTHON) -m venv $(VENV)-space
-	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib')); print('$(CURDIR)')" > \
-		$$($(VENV)-space/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/base.pth
+	$(BESIDE)
 	$(VENV)-space/bin/pip install --quiet -c examples/space/constraints.txt "gradio[mcp]"
 	touch $@
+
+# torchao is imported by transformers wherever it is installed, and writes warnings
+$(VENV)-torchao/installed: $(VENV)/installed
+	$(BESIDE)
+	$(VENV)-torchao/bin/pip install --quiet --no-deps -c constraints.txt torchao
+	touch $@
+
+quantization: $(VENV)-torchao/installed  ## the tests of weights in 8 bits, with torchao
+	OMP_NUM_THREADS=1 $(VENV)-torchao/bin/python -m pytest -q tests/models/test_quantization.py
 
 space: $(VENV)-space/installed  ## an environment with gradio, for examples/space and its test
 
@@ -99,4 +113,4 @@ benchmarks: install  ## measure everything (hours, on a quiet machine), then mak
 	$(BIN)/python -m benchmarks.report
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel $(VENV)-space dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel $(VENV)-space $(VENV)-torchao dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
