@@ -14,12 +14,13 @@ same recipe with fewer options.
 from transformers import HfArgumentParser
 
 from hf_mixers.cli import run_as_script
-from hf_mixers.recipes import ModelOptions, PretrainArguments, PretrainOptions, pretrain
+from hf_mixers.recipes import PretrainArguments, PretrainOptions, pretrain
+from hf_mixers.recipes.options import StartOptions
 from hf_mixers.recipes.pretrain import GenomeOptions
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = HfArgumentParser((ModelOptions, GenomeOptions, PretrainArguments))
+    parser = HfArgumentParser((StartOptions, GenomeOptions, PretrainArguments))
     *sections, training = parser.parse_args_into_dataclasses(arguments)
     return pretrain(PretrainOptions(*sections), training)
 

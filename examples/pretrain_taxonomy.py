@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoConfig, AutoModelForMaskedLM, HfArgumentParser
+from transformers import AutoModelForMaskedLM, HfArgumentParser
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.cli import run_as_script
 from hf_mixers.data import load_sequences
-from hf_mixers.recipes.models import find_family
-from hf_mixers.recipes.options import RunArguments, find_checkpoint, parse_settings
+from hf_mixers.recipes.models import find_family, load_masked_lm
+from hf_mixers.recipes.options import (
+    RunArguments,
+    StartOptions,
+    find_checkpoint,
+    parse_settings,
+)
 from hf_mixers.recipes.path import begin_run
 from hf_mixers.recipes.taxonomy import (
     RankedSequences,
@@ -128,10 +133,8 @@ def main(arguments: list[str] | None = None) -> dict:
     settings = parse_settings(options.settings)
     if options.checkpoint:
         # a k-mer part of other words starts anew
-        masked_lm = AutoModelForMaskedLM.from_pretrained(
-            options.checkpoint,
-            config=AutoConfig.from_pretrained(options.checkpoint, **settings),
-            ignore_mismatched_sizes=True,
+        masked_lm = load_masked_lm(
+            StartOptions(settings=options.settings, checkpoint=options.checkpoint)
         )
     else:
         config = family.config(vocab_size=len(tokenizer), **settings)

@@ -109,7 +109,7 @@ def pretrain(settings: dict, *arguments: str) -> Experiment:
     """Masked language modelling on bacterial genomes, one of which is held out."""
     common = (
         *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
-        *("--learning_rate", "4e-3", "--train_token_budget", "8192"),
+        *("--learning_rate", "4e-3", "--muon_learning_rate", "0", "--train_token_budget", "8192"),
     )
     return Experiment("pretrain_mlm", ("--settings", json.dumps(settings), *common, *arguments))
 
@@ -349,6 +349,19 @@ for name, settings in (("microbes", CODONS), ("microbes_encoders", CODONS | {"km
             *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
         ),
     )
+
+# masked bases of genomes, on from there: the same genome is held out as in `mlm_genomes`
+EXPERIMENTS["mlm_microbes"] = Experiment(
+    "pretrain_mlm",
+    (
+        *("--checkpoint", "model_cards/chordmixer-microbes"),
+        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
+        *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
+        *("--num_windows", "26000", "--num_train_epochs", "2", "--num_eval_windows", "500"),
+        *("--learning_rate", "2e-3", "--muon_learning_rate", "1e-2", "--warmup_steps", "0.05"),
+        *("--train_token_budget", "8192", "--weight_decay", "0.01", "--bf16", "true"),
+    ),
+)
 
 # a model of another family for comparison: the same data and k-mer part around a Combiner, which
 # learns masked bases and taxonomy for a shorter time

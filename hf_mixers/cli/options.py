@@ -57,6 +57,11 @@ def resolve(
         if value is not None:
             configuration.put(key, value)
     if model is not None:
+        if model not in FAMILIES and "/" not in model and not Path(model).exists():
+            raise ValueError(
+                f"{model!r} is neither a family ({', '.join(FAMILIES)}) nor a folder; a model on"
+                " the Hub has a name such as org/model."
+            )
         configuration.put("model.family" if model in FAMILIES else "model.checkpoint", model)
         if model in FAMILIES:
             configuration.put("model.checkpoint", None)

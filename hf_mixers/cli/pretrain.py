@@ -11,7 +11,8 @@ def command(
     genomes: common.Files = None,
     output: common.Output = "runs/pretrain",  # type: ignore[assignment]
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Family of the new model.")
+        str | None,
+        typer.Option("--model", "-m", help="A family for a new model, or a folder or Hub name."),
     ] = None,
     held_out: Annotated[
         list[str] | None,
@@ -37,7 +38,6 @@ def command(
     from ..recipes.configuration import Configuration
 
     given = {
-        "model.family": model,
         "data.genomes": [str(path) for path in genomes] if genomes else None,
         "data.held_out": held_out,
         "data.window": window and list(window),
@@ -51,6 +51,7 @@ def command(
         "training.overwrite": overwrite or None,
     }
     configuration = Configuration(PretrainOptions, PretrainArguments)
-    pretrain(
-        *common.resolve(configuration, output, given, config=config, pairs=pairs, resume=resume)
+    options, arguments = common.resolve(
+        configuration, output, given, config=config, pairs=pairs, resume=resume, model=model
     )
+    pretrain(options, arguments)

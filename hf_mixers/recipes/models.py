@@ -7,13 +7,15 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
+    PreTrainedConfig,
     PreTrainedModel,
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from ..auto import FAMILIES, Family
-from .options import CheckpointOptions, ModelOptions
+from .options import CheckpointOptions, ModelOptions, StartOptions
 
 # config fields of new models, where recipes differ from the defaults of the family
 DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {
@@ -109,11 +111,7 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
     if options.checkpoint is None:
         raise ValueError("load_checkpoint requires options with a checkpoint, got none.")
     before = AutoConfig.from_pretrained(options.checkpoint).id2label
-    settings = options.config_fields()
-    config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
-    unknown = [name for name in settings if name not in config.to_dict()]
-    if unknown:
-        raise ValueError(name_closest(unknown[0], set(config.to_dict()), "config field"))
+    config = _change_config(options, fields)
     model = AutoModelForSequenceClassification.from_pretrained(
         options.checkpoint, config=config, ignore_mismatched_sizes=True
     )
@@ -126,6 +124,27 @@ def load_checkpoint(options: CheckpointOptions, fields: Mapping[str, Any]) -> Pr
             model.kmer_classifier = new.kmer_classifier
     model.base_model.requires_grad_(not options.frozen)
     return model
+
+
+def load_masked_lm(options: StartOptions) -> PreTrainedModel:
+    """A masked language model from a checkpoint; parts that its settings change begin anew."""
+    if options.checkpoint is None:
+        raise ValueError("load_masked_lm requires options with a checkpoint, got none.")
+    model = AutoModelForMaskedLM.from_pretrained(
+        options.checkpoint, config=_change_config(options, {}), ignore_mismatched_sizes=True
+    )
+    _carry_statistics(model, options.checkpoint)
+    return model
+
+
+def _change_config(options: StartOptions, fields: Mapping[str, Any]) -> PreTrainedConfig:
+    """The config of a checkpoint with the settings that are given, and with further fields."""
+    settings = options.config_fields()
+    config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
+    unknown = [name for name in settings if name not in config.to_dict()]
+    if unknown:
+        raise ValueError(name_closest(unknown[0], set(config.to_dict()), "config field"))
+    return config
 
 
 def _carry_statistics(model: PreTrainedModel, checkpoint: str) -> None:

@@ -67,12 +67,23 @@ class ModelOptions:
 
 
 @dataclass
-class CheckpointOptions(ModelOptions):
-    """Which model, and what of it is trained."""
+class StartOptions(ModelOptions):
+    """Which model: a new one, or a checkpoint to start from."""
 
     checkpoint: str | None = field(
         default=None, metadata={"help": "Folder or Hub name of a pre-trained model to start from."}
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.checkpoint and self.preset:
+            raise ValueError("preset is for new models, not for a checkpoint.")
+
+
+@dataclass
+class CheckpointOptions(StartOptions):
+    """Which model, and what of it is trained."""
+
     frozen: bool = field(
         default=False, metadata={"help": "Train the head only (a probe) on top of the checkpoint."}
     )
@@ -88,8 +99,6 @@ class CheckpointOptions(ModelOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.checkpoint and self.preset:
-            raise ValueError("preset is for new models, not for a checkpoint.")
         if self.frozen and not self.checkpoint:
             raise ValueError("frozen requires a checkpoint: a new model has learned nothing yet.")
 

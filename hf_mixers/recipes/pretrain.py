@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 from accelerate.utils import gather_object
-from transformers import AutoModelForMaskedLM
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.trainer_utils import PredictionOutput
 from transformers.utils import logging
 
@@ -22,8 +27,8 @@ from ..reporting.files import write_table
 from ..reporting.plots import plot_by_length
 from ..training import MixerTrainer
 from .held_out import find_genomes
-from .models import new_model
-from .options import ModelOptions, RunArguments, change_arguments, find_checkpoint
+from .models import load_masked_lm, new_model
+from .options import RunArguments, StartOptions, change_arguments, find_checkpoint
 from .path import Report, begin_run, finish_run, save_model
 
 logger = logging.get_logger(__name__)
@@ -91,14 +96,15 @@ class PretrainArguments(RunArguments):
 
     output_dir: str | None = field(default="runs/mlm")
     num_train_epochs: float = field(default=10)
-    learning_rate: float = field(default=2e-3)
+    learning_rate: float = field(default=4e-3)
+    muon_learning_rate: float | None = field(default=2e-2)
 
 
 @dataclass
 class PretrainOptions:
     """All settings of a pre-training but those of the Trainer."""
 
-    model: ModelOptions = field(default_factory=ModelOptions)
+    model: StartOptions = field(default_factory=StartOptions)
     data: GenomeOptions = field(default_factory=GenomeOptions)
 
 
@@ -113,7 +119,7 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
         "base frequency": MarkovBaseline(0),
         f"Markov, {data.markov_order} bases each side": MarkovBaseline(data.markov_order),
     }
-    tokenizer = DnaTokenizer()
+    tokenizer = choose_tokenizer(options.model)
     with tempfile.TemporaryDirectory() as folder:
         genomes = find_genomes(
             data.genomes,
@@ -124,12 +130,7 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
             table=data.held_out_table,
         )
         train, evaluation = cut_windows(genomes.files, genomes.held_out, tokenizer, data, arguments)
-        model = new_model(
-            options.model,
-            {"vocab_size": len(tokenizer)},
-            suggestions={"max_position_embeddings": data.window[1]},
-            auto_class=AutoModelForMaskedLM,
-        )
+        model = make_model(options.model, tokenizer, longest=data.window[1])
         logger.info(f"{type(model).__name__}: {model.num_parameters():,} parameters")
         trainer = MixerTrainer(
             model,
@@ -155,16 +156,51 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
         dataset_name=genomes.name,
         task="fill-mask",
         options=vars(options),
+        base_model=options.model.checkpoint,
         processor=tokenizer,
         sizes={"train": len(train), "test": len(evaluation)},
     )
     return finish_run(trainer, reports, report, plots=["by_length.png"])
 
 
+def choose_tokenizer(options: StartOptions) -> PreTrainedTokenizerBase:
+    """That of all DNA, or the checkpoint's own, which must be of this kind."""
+    if options.checkpoint is None:
+        return DnaTokenizer()
+    tokenizer = AutoTokenizer.from_pretrained(options.checkpoint)
+    if not isinstance(tokenizer, DnaTokenizer):
+        raise ValueError(
+            f"{options.checkpoint} has a {type(tokenizer).__name__}: a model with a DnaTokenizer is"
+            " accepted."
+        )
+    return tokenizer
+
+
+def make_model(
+    options: StartOptions, tokenizer: PreTrainedTokenizerBase, *, longest: int
+) -> PreTrainedModel:
+    """A new model for windows of at most `longest` bases, or a checkpoint to go on from."""
+    if options.checkpoint is None:
+        return new_model(
+            options,
+            {"vocab_size": len(tokenizer)},
+            suggestions={"max_position_embeddings": longest},
+            auto_class=AutoModelForMaskedLM,
+        )
+    model = load_masked_lm(options)
+    limit = model.config.length_limit
+    if limit is not None and longest > limit:
+        raise ValueError(
+            f"{options.checkpoint} reads at most {limit:,} bases: windows of up to {longest:,} were"
+            " asked for."
+        )
+    return model
+
+
 def cut_windows(
     files: list[str],
     held_out: list[str],
-    tokenizer: DnaTokenizer,
+    tokenizer: PreTrainedTokenizerBase,
     options: GenomeOptions,
     arguments: PretrainArguments,
 ) -> tuple[GenomeWindows, GenomeWindows]:

@@ -45,7 +45,7 @@ class MixerTrainingArguments(TrainingArguments):
         default=None,
         metadata={
             "help": "Train the matrices of the blocks with Muon at this learning rate, and all else"
-            " with AdamW at --learning_rate; none: AdamW for all."
+            " with AdamW at --learning_rate; none or 0: AdamW for all."
         },
     )
 

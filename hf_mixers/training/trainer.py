@@ -81,7 +81,7 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
 
     def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
         rate = getattr(self.args, "muon_learning_rate", None)
-        if rate is None or self.optimizer is not None:
+        if not rate or self.optimizer is not None:
             return super().create_optimizer(model)
         model = self.model if model is None else model
         self.optimizer = MuonWithAdamW(

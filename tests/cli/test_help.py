@@ -85,7 +85,8 @@ def test_words_that_no_command_has_end_with_2(words, run):
         (["finetune", "--baselines", "svm"], "average and none, got 'svm'."),
         (["finetune", "lost.fa", "--labels", "folder"], "lost.fa"),
         (["pretrain", "--held-out", "x"], "held_out requires genomes: it names records of them."),
-        (["pretrain", "--model", "xor"], "family must be one of chordmixer, "),
+        (["pretrain", "--model", "xor"], "'xor' is neither a family (chordmixer, paramixer, "),
+        (["finetune", "--model", "xor"], "'xor' is neither a family (chordmixer, paramixer, "),
         (["publish", "nowhere", "me/x", "--dry-run"], "nowhere holds no model: there is no config"),
         (
             ["convert", "lost.pt", "chordmixer", "x", "--set", "a"],

@@ -4,6 +4,7 @@ import pytest
 import yaml
 from transformers import pipeline
 
+from hf_mixers import CharTokenizer, ChordMixerConfig, ChordMixerForMaskedLM, DnaTokenizer
 from tests.cli.files import SMALL, numbers_of, read_metrics, write_genome
 
 QUICK = ("--window", 50, 64, "--windows", 20, "--epochs", 1, "--set", "num_eval_windows=5")
@@ -37,6 +38,38 @@ def test_another_family_is_named(run, genome, tmp_path):
     done = run("pretrain", genome, *QUICK, *words, "-o", tmp_path / "run")
     assert done.code == 0, done.error
     assert read_metrics(tmp_path / "run")["config"]["model_type"] == "paramixer"
+
+
+def test_a_checkpoint_goes_on_learning_with_its_own_settings(run, genome, tmp_path):
+    done = run("pretrain", genome, *QUICK, *SMALL, "-o", tmp_path / "first")
+    assert done.code == 0, done.error
+    words = ["--model", tmp_path / "first", "--learning-rate", 1e-9, "--set", "token_dropout=0.1"]
+    done = run("pretrain", genome, *QUICK, *words, "-o", tmp_path / "second")
+    assert done.code == 0, done.error
+    first, second = (read_metrics(tmp_path / name) for name in ("first", "second"))
+    assert second["config"] == {**first["config"], "token_dropout": 0.1}
+    card = (tmp_path / "second" / "README.md").read_text()
+    assert "It started from" in card
+    # steps that small change nothing
+    scores = [one["test"]["model"]["overall"]["perplexity"]["value"] for one in (first, second)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+def test_a_checkpoint_of_another_alphabet_or_for_shorter_windows_is_refused(run, genome, tmp_path):
+    CharTokenizer("ACGT").save_pretrained(tmp_path / "characters")
+    absolute = {"position_embedding_type": "absolute", "max_position_embeddings": 32}
+    config = ChordMixerConfig(track_size=4, intermediate_size=8, vocab_size=20, **absolute)
+    for folder in ("characters", "short"):
+        ChordMixerForMaskedLM(config).save_pretrained(tmp_path / folder)
+    DnaTokenizer().save_pretrained(tmp_path / "short")
+    for folder, message in (
+        ("characters", "has a CharTokenizer: a model with a DnaTokenizer is accepted."),
+        ("short", "reads at most 32 bases: windows of up to 64 were asked for."),
+    ):
+        words = ["--model", tmp_path / folder, "-o", tmp_path / f"from_{folder}"]
+        done = run("pretrain", genome, *QUICK, *words)
+        assert done.code == 1
+        assert message in done.error
 
 
 @pytest.mark.parametrize(
