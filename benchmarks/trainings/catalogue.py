@@ -363,6 +363,29 @@ EXPERIMENTS["mlm_microbes"] = Experiment(
     ),
 )
 
+# how large a model should be: masked bases of genes, the same tokens for all. Track size, width of
+# the MLPs, and longest sequence, on which the numbers of tracks and blocks depend
+SIZES = {
+    "narrow": (6, 48, 16_384),
+    "small": (8, 64, 16_384),
+    "medium": (12, 96, 16_384),
+    "wide": (16, 128, 16_384),
+    "thick": (8, 192, 16_384),
+    "shallow": (16, 128, 1_024),
+}
+for name, (track, inner, longest) in SIZES.items():
+    sizes = {"track_size": track, "intermediate_size": inner, "max_position_embeddings": longest}
+    EXPERIMENTS[f"size_{name}"] = Experiment(
+        "pretrain_taxonomy",
+        (
+            *("--data", "{data}/dna_marker_genes/data.parquet", "--rank_weights", "0", "0"),
+            *("--settings", json.dumps(MEDIUM | {"rotation": "alternating"} | sizes)),
+            *("--mask_probability", "0.3", "0.3", "--max_length", "2048", "--max_steps", "300"),
+            *("--train_token_budget", "8192", "--bf16", "true", "--learning_rate", "4e-3"),
+            *("--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
+        ),
+    )
+
 # a model of another family for comparison: the same data and k-mer part around a Combiner, which
 # learns masked bases and taxonomy for a shorter time
 COMBINER = {"hidden_size": 96, "intermediate_size": 384, "num_hidden_layers": 4}

@@ -6,6 +6,7 @@ from statistics import mean, stdev
 
 from ..tables import make_table
 from .arena_tables import NAMES
+from .catalogue import SIZES
 from .tables import Record, read_records
 
 CARDS = Path(__file__).parents[2] / "model_cards"
@@ -44,7 +45,8 @@ def make_zoo_section(folder: Path) -> str:
     """What the models are, what they reach on these and other data, and how good vectors are."""
     records = read_records(folder)
     others = [_other(records[name], *said) for name, said in OTHERS.items() if name in records]
-    return "\n".join([_models(), make_microbes_section(folder), *others])
+    sizes = [part for part in [_sizes(records)] if part]
+    return "\n".join([_models(), make_microbes_section(folder), *others, *sizes])
 
 
 def make_microbes_section(folder: Path) -> str:
@@ -113,6 +115,31 @@ def _other(record: Record, title: str, name: str) -> str:
         values = [f"{cell['value']:.3f}" for cell in cells]
         rows.append([_BASELINES.get(who, name), values[0], interval, *values[1:]])
     return make_table([title, "balanced accuracy", "95% interval", "accuracy", "ROC-AUC"], rows)
+
+
+def _sizes(records: dict[str, Record]) -> str | None:
+    """Loss at masked bases and time of a step by size, all after the same tokens."""
+    rows = []
+    for name in SIZES:
+        if (record := records.get(f"size_{name}")) is None:
+            continue
+        config, history = record["config"], record["history"]
+        steps = max(entry["step"] for entry in history)
+        seconds = next(entry["train_runtime"] for entry in history if "train_runtime" in entry)
+        sizes = (config[key] for key in ("num_hidden_layers", "track_size", "intermediate_size"))
+        rows.append(
+            [
+                name,
+                f"{record['parameters'] / 1e6:.2f} M",
+                *map(str, sizes),
+                f"{config['max_position_embeddings']:,}",
+                f"{record['validation']['loss']:.4f}",
+                f"{seconds / steps:.2f} s",
+            ]
+        )
+    header = ["size", "parameters", "blocks", "track size", "width of the MLPs", "longest sequence"]
+    header += ["loss at masked bases, held-out genes", "time of a step, one busy core"]
+    return make_table(header, rows) if rows else None
 
 
 def _frozen(records: dict[str, Record]) -> str | None:

@@ -8,15 +8,23 @@ Models whose pooled vectors have learned classes before (`pooled_norm="running"`
 stage leaves them) get a head and no more, unless epochs are asked for: training all afterwards
 lowered accuracy on validation rows (twelve genera: 0.829 from the head alone, 0.811 after an
 epoch).
+
+Models whose k-mer part counts words by codon position know genes in their reading frame. For other
+sequences, such as contigs or reads, they get a new k-mer part, which counts words of both strands.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
 from transformers import TrainingArguments
+from transformers.utils import logging
 
+from ..data.reading_frame import is_in_frame
 from .options import CheckpointOptions, change_arguments
+from .profile_start import KMER_FIELDS
+
+logger = logging.get_logger(__name__)
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
@@ -31,6 +39,13 @@ TRAINING: dict[str, Any] = {
 }
 # config fields of pre-trained models
 FIELDS: dict[str, Any] = {"classifier_dropout": 0.2, "token_dropout": 0.1}
+# the k-mer part for sequences without a reading frame
+WITHOUT_FRAME: dict[str, Any] = {
+    "kmer_size": 5,
+    "kmer_phases": 1,
+    "kmer_strands": "both",
+    "kmer_encoders": 3,
+}
 # tokens that a fine-tuning reads, in as many epochs as that makes within bounds
 TOKENS = 14_000_000
 EPOCHS = (1.0, 12.0)
@@ -76,11 +91,14 @@ def adapt_arguments(
     return change_arguments(arguments, **changes)
 
 
-def adapt_fields(model: CheckpointOptions, stored: dict[str, Any]) -> dict[str, Any]:
+def adapt_fields(
+    model: CheckpointOptions, stored: dict[str, Any], sequences: Sequence[str] = ()
+) -> dict[str, Any]:
     """Config fields for fine-tuning a checkpoint that its settings do not name.
 
     Args:
         stored: The checkpoint's own config fields.
+        sequences: Those of the training part.
     """
     if model.frozen:
         return {}
@@ -88,4 +106,11 @@ def adapt_fields(model: CheckpointOptions, stored: dict[str, Any]) -> dict[str, 
     fields_of = {name: value for name, value in FIELDS.items() if name not in given}
     if stored.get("mask_token_id") is None or stored.get("input_features") is not None:
         fields_of.pop("token_dropout", None)
+    is_phased = (stored.get("kmer_phases") or 1) > 1 and stored.get("kmer_size") is not None
+    if is_phased and not set(given) & set(KMER_FIELDS) and is_in_frame(sequences) is False:
+        logger.warning(
+            "The training sequences are no genes in their reading frame: the model gets a new k-mer"
+            " part, which counts words of both strands."
+        )
+        fields_of |= WITHOUT_FRAME
     return fields_of

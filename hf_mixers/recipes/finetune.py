@@ -273,7 +273,9 @@ def make_model(
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        return load_checkpoint(options, adapt_fields(options, stored_fields(options)) | fields)
+        sequences = parts["train"]["sequence"]
+        adapted = adapt_fields(options, stored_fields(options), sequences)
+        return load_checkpoint(options, adapted | fields)
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

@@ -1,7 +1,26 @@
 """Fine-tuning of pre-trained models adapts to the size of the data, and to nothing that was set."""
 
-from hf_mixers.recipes import FinetuneArguments
-from hf_mixers.recipes.adapt import TRAINING, adapt_arguments, adapt_fields, choose_epochs
+import numpy as np
+
+from hf_mixers import (
+    ChordMixerConfig,
+    ChordMixerForMaskedLM,
+    ChordMixerForSequenceClassification,
+    DnaTokenizer,
+)
+from hf_mixers.data import load_embedded
+from hf_mixers.models.dna import reverse_complement
+from hf_mixers.recipes import FinetuneArguments, FinetuneOptions, finetune
+from hf_mixers.recipes.adapt import (
+    FIELDS,
+    TRAINING,
+    WITHOUT_FRAME,
+    adapt_arguments,
+    adapt_fields,
+    choose_epochs,
+)
+from hf_mixers.recipes.finetune import FinetuneEvaluation
+from hf_mixers.recipes.labelled_dna import DataOptions
 from hf_mixers.recipes.options import CheckpointOptions
 
 
@@ -52,3 +71,43 @@ def test_smoothing_gives_way_to_class_weights_and_hiding_to_models_without_a_mas
     assert "token_dropout" not in adapt_fields(options, {"mask_token_id": None})
     frozen = CheckpointOptions(checkpoint="some", frozen=True)
     assert adapt_fields(frozen, {"mask_token_id": 4}) == {}
+
+
+def test_sequences_without_a_reading_frame_get_words_of_both_strands():
+    genes = load_embedded().select(range(0, 9000, 90))["sequence"][:]
+    turned = [reverse_complement(gene) for gene in genes]
+    phased = {"mask_token_id": 4, "kmer_size": 4, "kmer_phases": 3}
+    options = CheckpointOptions(checkpoint="some")
+    assert adapt_fields(options, phased, genes) == FIELDS
+    assert adapt_fields(options, phased, turned) == {**FIELDS, **WITHOUT_FRAME}
+    # what is set stays, and models that do not count by codon position know no frame
+    for name, value in (("kmer_encoders", 2), ("kmer_phases", 3)):
+        chosen = CheckpointOptions(checkpoint="some", settings={name: value})
+        assert adapt_fields(chosen, phased, turned) == FIELDS
+    for stored in ({}, {"kmer_phases": 1, "kmer_size": 4}, {"kmer_phases": 3, "kmer_size": None}):
+        assert adapt_fields(options, {"mask_token_id": 4, **stored}, turned) == FIELDS
+
+
+def test_a_phased_checkpoint_is_fine_tuned_on_sequences_without_a_frame(tmp_path):
+    kmers = {"kmer_size": 2, "kmer_phases": 3, "kmer_hidden_size": 8}
+    config = ChordMixerConfig(vocab_size=20, track_size=4, intermediate_size=8, **kmers)
+    ChordMixerForMaskedLM(config).save_pretrained(tmp_path / "start")
+    DnaTokenizer().save_pretrained(tmp_path / "start")
+    chance = np.random.default_rng(0)
+    weights = [0.2, 0.3, 0.3, 0.2], [0.3, 0.2, 0.2, 0.3]
+    rows = [
+        f">r{number} class={'AT' if number % 2 else 'GC'}\n"
+        + "".join(chance.choice(list("ACGT"), 90, p=weights[number % 2]))
+        for number in range(120)
+    ]
+    (tmp_path / "reads.fa").write_text("\n".join(rows) + "\n")
+    finetune(
+        FinetuneOptions(
+            CheckpointOptions(checkpoint=str(tmp_path / "start")),
+            DataOptions(data=[str(tmp_path / "reads.fa")], label_pattern=r"class=(\w+)"),
+            evaluation=FinetuneEvaluation(baselines=["none"]),
+        ),
+        arguments(tmp_path / "run", num_train_epochs=0.1),
+    )
+    made = ChordMixerForSequenceClassification.from_pretrained(tmp_path / "run").config
+    assert {name: getattr(made, name) for name in WITHOUT_FRAME} == WITHOUT_FRAME
