@@ -46,7 +46,12 @@ OVERRIDDEN = {
     "transformers.Trainer._prepare_inputs": (
         "boundaries of flat batches stay on the host; the rest is copied asynchronously"
     ),
-    "transformers.Trainer._save_checkpoint": "an old mark of completeness must go first",
+    "transformers.Trainer._save_checkpoint": (
+        "an old mark of completeness must go first; averages of the weights are what is saved"
+    ),
+    "transformers.Trainer._load_optimizer_and_scheduler": (
+        "the optimizer's state has the weights that training with averages goes on with"
+    ),
     "transformers.Trainer._maybe_log_save_evaluate": "the last step is logged however short a run",
     "transformers.Pipeline._forward": "what pipelines of one's own must have",
     "transformers.Pipeline._sanitize_parameters": "the same",

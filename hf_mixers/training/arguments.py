@@ -49,7 +49,18 @@ class MixerTrainingArguments(TrainingArguments):
         },
     )
 
+    weight_average_decay: float | None = field(
+        default=None,
+        metadata={
+            "help": "Evaluate and save exponential moving averages of the weights with this decay,"
+            " such as 0.999; none: the weights of the last step."
+        },
+    )
+
     def __post_init__(self) -> None:
+        decay = self.weight_average_decay
+        if decay is not None and not 0 < decay < 1:
+            raise ValueError(f"weight_average_decay must lie between 0 and 1, got {decay}.")
         # transformers takes bf16 on a processor only if it is told that there is nothing else
         if self.bf16 and not torch.accelerator.is_available():
             self.use_cpu = True

@@ -21,6 +21,7 @@ from ..data.batching import TokenBudgetBatchSampler
 from ..models.losses import IGNORED
 from ..models.sharing import shared_over
 from ..parallel import make_context_group
+from .averages import AveragingTrainer
 from .checks import check_collator, check_examples
 from .hub import PublishingTrainer
 from .optimizers import MuonWithAdamW, split_for_muon
@@ -41,7 +42,7 @@ _STOCK_ONLY = {
 }
 
 
-class MixerTrainer(SafeTrainer, PublishingTrainer):
+class MixerTrainer(AveragingTrainer, SafeTrainer, PublishingTrainer):
     """`Trainer` whose batches have a budget of tokens instead of a number of sequences.
 
     Sequences of any lengths share a batch, best with a `FlatCollator`. Evaluation sees every
@@ -57,7 +58,8 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
     With `args.context_parallel_size`, that many processes share each batch, and each has a part of
     its tokens: for sequences that are too long for one. A budget is then of them together.
 
-    How a training stops at bad numbers, and how it goes on: see `SafeTrainer`.
+    How a training stops at bad numbers, and how it goes on: see `SafeTrainer`; averages of the
+    weights: see `WeightAverage`.
     """
 
     _is_evaluating = False
@@ -81,21 +83,20 @@ class MixerTrainer(SafeTrainer, PublishingTrainer):
 
     def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
         rate = getattr(self.args, "muon_learning_rate", None)
-        if not rate or self.optimizer is not None:
-            return super().create_optimizer(model)
-        model = self.model if model is None else model
-        self.optimizer = MuonWithAdamW(
-            split_for_muon(
-                model,
-                self.get_decay_parameter_names(model),
-                learning_rate=self.args.learning_rate,
-                muon_learning_rate=rate,
-                weight_decay=self.args.weight_decay,
-                betas=(self.args.adam_beta1, self.args.adam_beta2),
-                eps=self.args.adam_epsilon,
+        if rate and self.optimizer is None:
+            chosen = self.model if model is None else model
+            self.optimizer = MuonWithAdamW(
+                split_for_muon(
+                    chosen,
+                    self.get_decay_parameter_names(chosen),
+                    learning_rate=self.args.learning_rate,
+                    muon_learning_rate=rate,
+                    weight_decay=self.args.weight_decay,
+                    betas=(self.args.adam_beta1, self.args.adam_beta2),
+                    eps=self.args.adam_epsilon,
+                )
             )
-        )
-        return self.optimizer
+        return super().create_optimizer(model)
 
     def get_train_dataloader(self) -> DataLoader:
         budget = getattr(self.args, "train_token_budget", None)
