@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 from ..batches import Padding
 from ..codes import TextCode, Tokenization
 from ..rows import TaskRows
-from ..sources import LineFile, find_path
+from ..sources import LineFile, find_folder, find_path
 from ..task import Task, TaskKind
 
 _WHERE = (
@@ -84,9 +84,7 @@ def load(
         padding: See `TaskCollator`.
     """
     folder = find_path(path, _WHERE)
-    for below in ("tsv_data", "lra_release/tsv_data"):
-        if (folder / below).is_dir():
-            folder = folder / below
+    folder = find_folder(folder, "tsv_data")
     for name in _FILES.values():
         if not (folder / name).is_file():
             raise ValueError(f"{folder / name} does not exist; {_WHERE}")
