@@ -98,15 +98,16 @@ def test_an_interrupted_task_goes_on_where_it_stopped(tmp_path, quiet, monkeypat
     task = load_arena_task("temporal_order", **settings)
     write_task(task, tmp_path / "whole")
     made, limit = [], 10
+    original = type(task.parts["train"]).read
 
-    def read(rows, row, original=type(task.parts["train"]).read):
+    def read(rows, row):
         made.append(row)
         if len(made) == limit:
-            raise OSError
+            raise OSError("no space left")
         return original(rows, row)
 
     monkeypatch.setattr(type(task.parts["train"]), "read", read)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="no space left"):
         write_task(task, tmp_path / "made")
     assert not (tmp_path / "made" / "train.parquet").exists()
     with pytest.raises(ValueError, match="unfinished task: make it again"):
@@ -132,7 +133,7 @@ def test_stored_listops_keep_their_vocabulary(tmp_path, quiet):
     assert again.mask_token_id == task.mask_token_id
     with pytest.raises(ValueError, match="vocabulary='hf_mixers' with 20 was asked for"):
         load_arena_task("listops", tmp_path)
-    with pytest.raises(ValueError, match="max_length=15 was given: .* is not cut"):
+    with pytest.raises(ValueError, match=r"max_length=15 was given: .* is not cut"):
         load_arena_task("listops", tmp_path, vocabulary="s4", max_length=15)
 
 
@@ -161,6 +162,17 @@ def test_adding_at_one_length_and_path_x():
     task = load_arena_task("pathx", **SMALL, difficulty="easy")
     assert (task.name, task.max_length) == ("pathx", 128**2)
     assert len(task.parts["test"][0]["input_ids"]) == 128**2
+
+
+def test_adding_has_the_published_sizes():
+    for options, expected in (
+        ({}, (50_000, 5_000, 5_000)),
+        ({"base_length": 128_000}, (10_000, 1_000, 1_000)),
+        ({"length": 128}, (100_000, 1_000, 1_000)),
+        ({"base_length": 16_000, "num_test": 7}, (50_000, 5_000, 7)),
+    ):
+        task = load_arena_task("adding", **options)
+        assert tuple(len(task.parts[part]) for part in PARTS) == expected
 
 
 def test_parts_without_examples_are_refused():

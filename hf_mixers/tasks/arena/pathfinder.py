@@ -212,7 +212,7 @@ def _split(count: int, groups: list[int], split: Split) -> dict[str, np.ndarray]
 
         order = torch.randperm(count, generator=torch.Generator().manual_seed(_SPLIT_SEED)).numpy()
     # as in the published loaders, the training part has what rounding leaves over
-    held = int(0.1 * count)
+    held = max(1, count // 10)
     train, validation, test = np.split(order, [count - 2 * held, count - held])
     return {"train": train, "validation": validation, "test": test}
 
