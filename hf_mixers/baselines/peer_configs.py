@@ -58,6 +58,9 @@ def peer_config(
     trunk |= dict.fromkeys((name for name in _SPECIAL if name in known), None)
     if "embedding_size" in known:
         trunk["embedding_size"] = sizes.hidden_size
+    if "num_key_value_heads" in known:
+        # as many as heads: defaults are for models of other sizes
+        trunk["num_key_value_heads"] = sizes.num_attention_heads
     if pad_token_id is None:
         # of values there is no id, but some trunks count positions with it
         pad_token_id = 0
@@ -141,10 +144,22 @@ def _mamba2(trunk: Fields, length: int) -> Fields:
     return {}
 
 
+def _xlnet(trunk: Fields, length: int) -> Fields:
+    trunk["d_head"] = trunk["hidden_size"] // trunk["num_attention_heads"]
+    return {}
+
+
+def _gpt_neo(trunk: Fields, length: int) -> Fields:
+    trunk["attention_types"] = [[["global"], trunk["num_hidden_layers"]]]
+    return {}
+
+
 _ADJUSTMENTS: dict[str, Callable[[Fields, int], Fields]] = {
     "nystromformer": _nystromformer,
     "longformer": _longformer,
     "big_bird": _big_bird,
     "mra": _mra,
     "mamba2": _mamba2,
+    "xlnet": _xlnet,
+    "gpt_neo": _gpt_neo,
 }

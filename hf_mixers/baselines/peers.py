@@ -14,6 +14,8 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
@@ -29,8 +31,8 @@ from transformers.modeling_outputs import (
 
 from ..models.losses import IGNORED, sequence_loss
 
-# read left to right: a token never depends on later ones
-CAUSAL_TYPES = ("mamba", "mamba2", "gpt2", "gpt_neo", "gpt_neox", "llama", "falcon_mamba")
+# these have a causal language model only, and see both sides all the same
+_SEE_BOTH_SIDES = ("xlnet", "bert-generation")
 
 
 @strict
@@ -72,8 +74,12 @@ class PeerConfig(PreTrainedConfig):
 
     @property
     def is_causal(self) -> bool:
-        """Whether tokens depend on earlier ones only."""
-        return self.trunk_type in CAUSAL_TYPES
+        """Whether tokens depend on earlier ones only: models that predict the next token, and
+        not hidden ones."""
+        if not self.trunk or self.trunk_type in _SEE_BOTH_SIDES:
+            return False
+        kind = type(self.make_trunk())
+        return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
 
     @property
     def hidden_size(self) -> int:

@@ -34,7 +34,9 @@ def run(
     output: common.Output = "runs/arena",  # type: ignore[assignment]
     protocol: Annotated[
         str | None,
-        typer.Option(help="Published settings: lra, chordmixer, paramixer, mrsformer, combiner."),
+        typer.Option(
+            help="Published settings: lra, chordmixer[_paper], paramixer, mrsformer, combiner."
+        ),
     ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="The family's published model of the task.")
@@ -65,8 +67,9 @@ def run(
     from ..recipes.configuration import Configuration
 
     configuration = Configuration(ArenaOptions, ArenaArguments)
-    for key, value in (protocol_values(protocol, task) if protocol else {}).items():
-        configuration.put(key, value)
+    if protocol is not None:
+        for key, value in protocol_values(protocol, task, from_files=data is not None).items():
+            configuration.put(key, value)
     chosen = {**configuration.values["task"].get("options", {}), **_read_pairs(task_options)}
     given = {
         "task.task": task,

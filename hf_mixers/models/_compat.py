@@ -84,9 +84,15 @@ def bag_weight_grads(grad: Tensor, values: Tensor, source: Tensor) -> Tensor:
     """Dot products `(T, K)` of rows `(T, D)` with the rows of `values` that `source` names."""
     count, links = source.shape
     offsets = torch.arange(0, count * links, links, device=source.device)
-    bags = torch.arange(count, device=source.device)[:, None].expand(-1, links).reshape(-1)
+    bags = torch.arange(count, device=source.device)[:, None].expand(-1, links)
     dots = torch.ops.aten._embedding_bag_per_sample_weights_backward(
-        grad.contiguous(), values.contiguous(), source.reshape(-1), offsets, bags, 0
+        grad.contiguous(),
+        values.contiguous(),
+        source.reshape(-1),
+        offsets,
+        # of a single row this would be a view
+        bags.reshape(-1).contiguous(),
+        0,
     )
     return dots.view(count, links)
 

@@ -3,8 +3,9 @@
 Paper: Yu, Khalitov, Cheng, Yang: Paramixer, CVPR 2022, with its supplement.
 Idea: row i of a factor, an N x N matrix, has K entries, at the columns i + offset (mod N) for the
   offsets of its protocol; the product is a weighted sum of K shifted copies of the values.
-Cost: O(T K D) time; a shifted copy at a time, and none for long sequences, which are read in place;
-  on accelerators one kernel per factor, which reads `(T, K)` row numbers.
+Cost: O(T K D) time; one kernel per factor, which reads `(T, K)` row numbers; on processors, where
+  these would be many, a shifted copy at a time, and none for long sequences, which are read in
+  place.
 Ours differs from the authors' in having no list of the entries: links are counted modulo the length
 of each sequence of a batch. From the pack it needs lengths and positions.
 """
@@ -26,6 +27,8 @@ from .sharing_links import mix_links_shared
 # rows from which two slices cost less than a gather, and rows that a cache holds for all links
 _LONG = 2048
 _PIECE = 8192
+# entries of a factor up to which processors use row numbers: 8 MB
+_BAGGED = 1 << 20
 # up to how many numbers the rows that links read are kept for the next factor
 KEPT_SOURCES = 1 << 22
 
@@ -35,7 +38,7 @@ class Links(NamedTuple):
 
     offsets: tuple[int, ...]
     runs: tuple[tuple[int, int], ...] | None
-    # "by link" for processors, "at once" for compilers, "bags" or "triton" for accelerators
+    # "at once" for compilers, "by link" for large factors on processors, else "bags" or "triton"
     way: str
     notes: dict  # of the pack
     kernels: Any = None
@@ -79,7 +82,7 @@ def mix_links(
     way = "at once" if pack.is_compiled else "by link"
     kernels = None
     if not pack.is_static:
-        way = "by link" if values.device.type == "cpu" else "bags"
+        way = "bags" if _fits_bags(weights) else "by link"
         kernels = find_kernels(use_triton, values, values.shape[1])
         way = way if kernels is None else "triton"
     if pack.share is not None:
@@ -87,6 +90,15 @@ def mix_links(
     links = Links(tuple(offsets), _find_runs(pack), way, pack.notes, kernels)
     layout = pack.position, pack.row_lengths, pack.valid
     return _Product.apply(values.to(dtype), weights, *layout, links, False)
+
+
+def _fits_bags(weights: Tensor) -> bool:
+    """Whether one kernel per factor is the way: always on accelerators."""
+    if weights.device.type != "cpu":
+        return True
+    # processors sum bags of smaller types in these types
+    exact = weights.dtype in (torch.float32, torch.float64)
+    return exact and weights.numel() <= _BAGGED
 
 
 class _Product(torch.autograd.Function):

@@ -19,7 +19,13 @@ from ..tasks import Task, load_arena_task
 from ..tasks.batches import TaskCollator
 from .arena_models import ArenaModelOptions, count_base, count_parameters, make_arena_model
 from .arena_protocols import BASE_SIZES, PROTOCOLS
-from .options import EvaluationOptions, RunArguments, change_arguments, parse_settings
+from .options import (
+    EvaluationOptions,
+    RunArguments,
+    change_arguments,
+    find_checkpoint,
+    parse_settings,
+)
 from .path import Report, begin_run, report_outputs, save_model, train_model
 from .self_pretrain import SelfPretrainOptions, self_pretrain
 from .targets import Amount, Classes, Target
@@ -132,6 +138,9 @@ def run_arena(options: ArenaOptions, arguments: ArenaArguments) -> dict:
         if options.evaluation.smoke:
             chosen = replace(chosen, pretrain_steps=2)
         pretraining = self_pretrain(model, task, chosen, arguments, collator=collator)
+        if find_checkpoint(arguments) is True:
+            # the run may have stopped before the training began
+            arguments = change_arguments(arguments, resume_from_checkpoint="auto")
     trainer = train_model(
         model,
         arguments,

@@ -23,7 +23,7 @@ from ..baselines.peers import (
     PeerSizes,
 )
 from ..tasks import Task
-from .arena_protocols import BASE_SIZES, base_sizes, preset_name
+from .arena_protocols import BASE_SIZES, PROTOCOL_SIZES, base_sizes, preset_name
 from .models import new_model
 from .options import ModelOptions
 
@@ -156,7 +156,10 @@ def _build(options: ArenaModelOptions, task: Task, auto_class: type) -> PreTrain
         )
     chosen = options
     if options.published:
-        chosen = replace(options, published=False, preset=preset_name(options.family, task.name))
+        sizes = PROTOCOL_SIZES.get((options.protocol, task.name), {})
+        settings: Any = {**sizes, **options.config_fields()}
+        preset = preset_name(options.family, task.name)
+        chosen = replace(options, published=False, preset=preset, settings=settings or None)
     return new_model(chosen, fields, auto_class=auto_class)
 
 

@@ -5,7 +5,7 @@ differ from their code, the code counts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..baselines.peers import PeerSizes
@@ -37,6 +37,13 @@ _PRESETS = {
         "longdoc": "long_document_16k",
     },
     "mrsformer": {name: name for name in ("listops", "text", "retrieval")},
+    "combiner": {name: name for name in ("listops", "text", "retrieval", "image", "pathfinder")},
+}
+
+
+# config fields in which a protocol differs from the published settings that the family keeps
+PROTOCOL_SIZES: dict[tuple[str | None, str], dict[str, Any]] = {
+    ("chordmixer_paper", "retrieval"): {"track_size": 12},
 }
 
 
@@ -78,7 +85,11 @@ class Schedule:
         return {f"training.{name}": value for name, value in found.items()}
 
 
-_FLAX_ADAM = {"adam_beta2": 0.98, "adam_epsilon": 1e-9}
+# the model of the last step is tested, as where the published validation part is the test part
+_LAST = {"load_best_model_at_end": False}
+_NOT_CLIPPED = {**_LAST, "max_grad_norm": 0.0}
+_CLIPPED = {**_LAST, "max_grad_norm": 1.0}
+_FLAX_ADAM = {**_NOT_CLIPPED, "adam_beta2": 0.98, "adam_epsilon": 1e-9}
 
 
 def _rsqrt(factor: float, warmup: int, steps: int, batch: int) -> Schedule:
@@ -104,14 +115,18 @@ _LRA = {
 
 
 def _released(rate: float, batch: int, epochs: float, warmup: int, decay: float) -> Schedule:
-    return Schedule(rate, batch, None, epochs, warmup, decay, "cosine", {"max_grad_norm": 1.0})
+    return Schedule(rate, batch, None, epochs, warmup, decay, "cosine", _CLIPPED)
 
 
 # the released configs of ChordMixer
 _CHORDMIXER = {
     "listops": _released(0.01, 150, 200, 50_000, 0.02),
     "text": _released(0.007, 90, 90, 15_000, 0.04),
-    "retrieval": _released(0.004, 64, 200, 50_000, 0.001),
+    "retrieval": replace(
+        _released(0.004, 64, 200, 50_000, 0.001),
+        kind="polynomial",
+        further={**_CLIPPED, "lr_scheduler_kwargs": {"power": 2.0, "lr_end": 1e-8}},
+    ),
     "image": _released(0.01, 100, 120, 8_000, 0.05),
     "pathfinder": _released(0.005, 150, 150, 100_000, 0.04),
     "pathx": _released(0.001, 120, 100, 500, 0.01),
@@ -120,8 +135,19 @@ _CHORDMIXER = {
 }
 
 
-def _constant(rate: float, batch: int, epochs: float) -> Schedule:
-    return Schedule(rate, batch, None, epochs, kind="constant")
+# table 2 of its paper, where that has other rates and batches
+_CHORDMIXER_PAPER = {
+    **_CHORDMIXER,
+    "listops": replace(_CHORDMIXER["listops"], learning_rate=0.007),
+    "retrieval": replace(_CHORDMIXER["retrieval"], learning_rate=0.007, batch=90),
+    "longdoc": replace(_CHORDMIXER["longdoc"], learning_rate=2e-4),
+    "adding": replace(_CHORDMIXER["adding"], learning_rate=1e-4, batch=2),
+}
+
+
+def _constant(rate: float, batch: int, epochs: float, clip: bool = False) -> Schedule:
+    further = _CLIPPED if clip else _NOT_CLIPPED
+    return Schedule(rate, batch, None, epochs, kind="constant", further=further)
 
 
 # table 1 of Paramixer's supplement, epochs of its code
@@ -130,9 +156,9 @@ _PARAMIXER = {
     "image": _constant(1e-3, 64, 150),
     "text": _constant(1e-4, 32, 200),
     "pathfinder": _constant(1e-3, 64, 100),
-    "longdoc": _constant(1e-4, 16, 50),
-    "adding": _constant(1e-3, 40, 50),
-    "temporal_order": _constant(1e-3, 40, 30),
+    "longdoc": _constant(1e-4, 16, 50, clip=True),
+    "adding": _constant(1e-3, 40, 50, clip=True),
+    "temporal_order": _constant(1e-3, 40, 30, clip=True),
 }
 
 
@@ -149,15 +175,65 @@ _MRSFORMER = {
     "image": _one_cycle(175, 35_000, 256),
     "pathfinder": _one_cycle(312, 62_400, 256),
 }
-# options of a task that a protocol changes
+# options of a task that a protocol changes, read from files or made
 _TASK_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("lra", "text"): {"max_length": 4000},
-    ("combiner", "text"): {"max_length": 4000},
+    ("lra", "listops"): {"vocabulary": "lra"},
+    ("chordmixer", "listops"): {"vocabulary": "s4"},
+    ("chordmixer", "pathfinder"): {"pixels": "values"},
+    ("chordmixer", "pathx"): {"pixels": "values"},
+    ("paramixer", "listops"): {"vocabulary": "paramixer"},
+    ("mrsformer", "listops"): {"vocabulary": "lra"},
+    ("combiner", "listops"): {"vocabulary": "lra"},
     ("combiner", "pathfinder"): {"difficulty": "intermediate"},
 }
+_ARENA_TEXT = {"tokenization": "lra_bytes", "max_length": 4000}
+_S4_TEXT = {"tokenization": "chars", "append_eos": True}
+# further ones, read from files: what the loaders of a publication do, as far as it leaves the test
+# part out of every choice
+_FILE_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("lra", "listops"): {"max_length": 2000},
+    ("lra", "text"): {**_ARENA_TEXT, "reference_validation": True},
+    ("lra", "retrieval"): _ARENA_TEXT,
+    ("chordmixer", "listops"): {"max_length": 2048},
+    ("chordmixer", "text"): {
+        **_S4_TEXT,
+        "min_count": 10,
+        "max_length": 4096,
+        "reference_validation": True,
+    },
+    ("chordmixer", "retrieval"): {**_S4_TEXT, "max_length": 4000},
+    ("chordmixer", "image"): {"pixels": "values", "reference_validation": True},
+    ("chordmixer", "longdoc"): {
+        "split": "release",
+        "reference_unknown": True,
+        "reference_validation": True,
+    },
+    ("paramixer", "listops"): {"max_length": 2000},
+    ("paramixer", "text"): {
+        "tokenization": "chars",
+        "max_length": 4096,
+        "reference_repr": True,
+        "vocabulary_of_all_parts": True,
+        "reference_validation": True,
+    },
+    ("paramixer", "image"): {"validation_fraction": 0, "reference_validation": True},
+    ("paramixer", "pathfinder"): {"difficulty": "all", "split": "paramixer"},
+    ("paramixer", "longdoc"): {
+        "split": "file_order",
+        "max_length": 16_384,
+        "too_long": "cut",
+        "reference_cut": True,
+    },
+    ("mrsformer", "listops"): {"max_length": 2000},
+    ("mrsformer", "text"): _ARENA_TEXT,
+    ("mrsformer", "retrieval"): _ARENA_TEXT,
+}
+# protocols that read a task as another one does
+_READ_AS = {"chordmixer_paper": "chordmixer", "combiner": "lra"}
 PROTOCOLS: dict[str, Mapping[str, Schedule]] = {
     "lra": _LRA,
     "chordmixer": _CHORDMIXER,
+    "chordmixer_paper": _CHORDMIXER_PAPER,
     "paramixer": _PARAMIXER,
     "mrsformer": _MRSFORMER,
     # Combiner has the arena's own settings
@@ -165,16 +241,22 @@ PROTOCOLS: dict[str, Mapping[str, Schedule]] = {
 }
 
 
-def protocol_values(protocol: str, task: str) -> Values:
+def protocol_values(protocol: str, task: str, *, from_files: bool = False) -> Values:
     """Settings of a run by `section.name`: of the Trainer, and options of the task.
+
+    Args:
+        from_files: Options are those of a task that is read from files, not made.
 
     >>> protocol_values("lra", "image")["training.max_steps"]
     35000
     """
-    schedule = find_schedule(protocol, task)
-    values = schedule.values()
-    if (protocol, task) in _TASK_OPTIONS:
-        values["task.options"] = dict(_TASK_OPTIONS[protocol, task])
+    values = find_schedule(protocol, task).values()
+    options: Values = {}
+    for table in (_TASK_OPTIONS, _FILE_OPTIONS) if from_files else (_TASK_OPTIONS,):
+        other = _READ_AS.get(protocol, protocol)
+        options |= table.get((protocol, task), table.get((other, task), {}))
+    if options:
+        values["task.options"] = options
     return values
 
 

@@ -17,6 +17,7 @@ from ..models.losses import IGNORED
 from ..tasks import Task
 from ..tasks.rows import TaskRows
 from ..training import MixerTrainer
+from ..training.checkpoints import find_checkpoints
 from .arena_models import is_causal, make_language_model
 from .options import RunArguments, change_arguments, find_checkpoint
 
@@ -96,6 +97,7 @@ def self_pretrain(
         arguments: Of the training that follows; folder, steps and learning rate are changed.
         collator: Makes batches of the examples.
     """
+    resume = _find_resume(arguments)
     language = make_language_model(model, task)
     causal = is_causal(model)
     ratio = options.mask_ratio or task.mask_ratio
@@ -134,11 +136,21 @@ def self_pretrain(
         compute_metrics=None if causal else _accuracy,
         preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1),
     )
-    trainer.train(resume_from_checkpoint=find_checkpoint(arguments))
+    trainer.train(resume_from_checkpoint=resume)
     scores = trainer.evaluate()
     model.base_model.load_state_dict(language.base_model.state_dict())
     found = {"loss": scores["eval_loss"], "accuracy": scores.get("eval_accuracy")}
     return {**found, "steps": trainer.state.global_step, "mask_ratio": None if causal else ratio}
+
+
+def _find_resume(arguments: RunArguments) -> str | bool | None:
+    """What self-pretraining goes on from: its last checkpoint, which must be there unless the
+    training after it has begun."""
+    found = find_checkpoint(arguments)
+    if not found:
+        return None
+    has_begun = found is not True or find_checkpoints(str(arguments.output_dir)).newest is not None
+    return "auto" if has_begun else True
 
 
 def _accuracy(predicted: Any) -> dict[str, float]:

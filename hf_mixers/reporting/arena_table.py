@@ -11,10 +11,16 @@ from .arena_published import COLUMNS, PUBLISHED, PublishedRow
 # the average of the arena leaves the last column out
 AVERAGED = COLUMNS[:5]
 SHORTENED = "\\*"
-# the longest sequences of published tasks, where the length tells a variant of a task
-PUBLISHED_LENGTHS = {"listops": 2000, "image": 1024, "pathfinder": 1024, "pathx": 16_384}
+# the longest sequences of published tasks, where the length tells a variant of a task; expressions
+# of fewer than 2000 symbols are as long as the longest of them happens to be
+PUBLISHED_LENGTHS = {
+    "listops": range(1900, 2049),
+    "image": (1024,),
+    "pathfinder": (1024,),
+    "pathx": (16_384,),
+}
 # options whose other values make another task
-_VARIANTS = {"difficulty": "hard"}
+_VARIANTS = {"difficulty": "hard", "reference_contrast": False}
 _SECONDS_OF_AN_HOUR = 3600
 
 
@@ -51,7 +57,7 @@ def arena_table(
         results: What `read_results` gives.
         published: Rows to show next to ours.
     """
-    ours = collect_cells(results)
+    ours, others = collect_cells(results), list(published)
     seen = {task for cells in ours.values() for task in cells}
     tasks = [*COLUMNS, *sorted(seen - set(COLUMNS))]
     head = ["model", "source", *tasks, "average"]
@@ -59,13 +65,12 @@ def arena_table(
         [name, "this run", *(str(cells[t]) if t in cells else "" for t in tasks), _average(cells)]
         for name, cells in ours.items()
     ]
-    for row in published:
-        scores = [row.score(task) for task in tasks]
-        shown = ["" if score is None else f"{score:.2f}" for score in scores]
+    for row in others:
+        shown = [_published_score(row, task) for task in tasks]
         rows.append([row.model, row.source, *shown, _published_average(row)])
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{table}\n\n{_explain(results)}"
+    return f"{table}\n\n{_explain(results, any(row.failed for row in others))}"
 
 
 def collect_cells(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
@@ -97,13 +102,15 @@ def name_task(entry: Mapping[str, Any]) -> str:
 
     >>> name_task({"task": "listops", "max_length": 500})
     'listops, 500 tokens'
+    >>> name_task({"task": "listops", "max_length": 1999})
+    'listops'
     """
     name, length = entry["task"], entry.get("max_length")
-    if length is not None and length != PUBLISHED_LENGTHS.get(name, length):
+    if length is not None and length not in PUBLISHED_LENGTHS.get(name, (length,)):
         name += f", {length:,} tokens"
     options = entry.get("task_options") or {}
-    changed = [options[key] for key, usual in _VARIANTS.items() if options.get(key, usual) != usual]
-    return ", ".join([name, *changed])
+    changed = [key for key, usual in _VARIANTS.items() if options.get(key, usual) != usual]
+    return ", ".join([name, *(key if options[key] is True else options[key] for key in changed)])
 
 
 def costs_table(results: Sequence[Mapping[str, Any]]) -> str:
@@ -134,15 +141,26 @@ def _average(cells: Mapping[str, Cell]) -> str:
     return f"{np.mean([cells[task].mean for task in AVERAGED]):.2f}"
 
 
+def _published_score(row: PublishedRow, task: str) -> str:
+    score = row.score(task)
+    if score is None:
+        return "FAIL" if task in row.failed else ""
+    return f"{score:.2f}"
+
+
 def _published_average(row: PublishedRow) -> str:
+    if row.average is not None:
+        return f"{row.average:.2f}"
     scores = [score for task in AVERAGED if (score := row.score(task)) is not None]
     return "" if len(scores) < len(AVERAGED) else f"{np.mean(scores):.2f}"
 
 
-def _explain(results: Sequence[Mapping[str, Any]]) -> str:
+def _explain(results: Sequence[Mapping[str, Any]], has_failed: bool = False) -> str:
     text = "Percent of the test part; ± is the standard deviation over seeds."
     if any(entry.get("is_shortened", True) for entry in results):
         text += f" {SHORTENED} fewer steps than the publication has, or none to compare with."
+    if has_failed:
+        text += " FAIL: at chance."
     return text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, load_from_disk
 from transformers.utils import logging
 
 from ..data.parts import SplitOptions, make_parts
@@ -116,8 +116,19 @@ def find_path(path: str | os.PathLike | None, where: str) -> Path:
     return Path(path)
 
 
+def find_folder(folder: Path, name: str) -> Path:
+    """A folder of the official release, wherever in it the path leads; or the path itself."""
+    for above in ("", "lra_release", "lra_release/lra_release"):
+        if (folder / above / name).is_dir():
+            return folder / above / name
+    return folder
+
+
 def read_tables(path: Path, where: str) -> DatasetDict:
-    """Tables in parts: files that begin with the name of a part, or a column `split`."""
+    """Tables in parts: files that begin with the name of a part, a column `split`, or what
+    `save_to_disk` of `datasets` wrote."""
+    if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        return _name_parts(load_from_disk(str(path)), path, where)
     files: dict[str, list[str]] = {}
     if path.is_file():
         files["train"] = [str(path)]
@@ -133,10 +144,22 @@ def read_tables(path: Path, where: str) -> DatasetDict:
             f"{path} holds no table train or data in one of {', '.join(_TABLES)}; {where}"
         )
     suffix = kinds.pop()
-    parts = DatasetDict({part: _read_table(names, suffix) for part, names in files.items()})
+    return _split_one({part: _read_table(names, suffix) for part, names in files.items()})
+
+
+def _name_parts(found: Dataset | DatasetDict, path: Path, where: str) -> DatasetDict:
+    """Parts of a stored data set by our names; others, such as `unsupervised`, are left out."""
+    tables = found if isinstance(found, DatasetDict) else {"train": found}
+    parts = {PART_NAMES[name]: rows for name, rows in tables.items() if name in PART_NAMES}
+    if "train" not in parts:
+        raise ValueError(f"{path} holds the parts {', '.join(tables)}, none called train; {where}")
+    return _split_one(parts)
+
+
+def _split_one(parts: dict[str, Dataset]) -> DatasetDict:
     if list(parts) == ["train"] and "split" in parts["train"].column_names:
-        parts = split_by_column(parts["train"], "split")
-    return parts
+        return split_by_column(parts["train"], "split")
+    return DatasetDict(parts)
 
 
 def _read_table(files: list[str], suffix: str) -> Dataset:

@@ -1,8 +1,11 @@
 """Tasks made from a seed, written to parquet part by part and read back."""
 
+import contextlib
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,10 @@ from .task import Task
 
 # examples that a process makes at a time
 _CHUNK = 256
+# what an interruption takes away at most
+_CHUNKS_OF_A_PIECE = 16
 _DESCRIPTION = "task.json"
+_UNFINISHED = ".unfinished"
 
 
 class StoredRows(TaskRows):
@@ -56,7 +62,8 @@ def write_task(
     """Write the parts of a task as `train.parquet` and so on, which `load_arena_task` reads.
 
     Examples are made chunk by chunk and written at once, so that memory stays small. The files do
-    not depend on the number of processes.
+    not depend on the number of processes. What was interrupted goes on where it stopped if it is
+    called again with the same task and folder.
 
     Args:
         num_processes: Processes that make examples.
@@ -68,25 +75,52 @@ def write_task(
     if num_processes < 1:
         raise ValueError(f"num_processes={num_processes} was given: at least 1 is accepted.")
     folder.mkdir(parents=True, exist_ok=True)
-    for part, rows in task.parts.items():
-        _write_part(rows, folder / f"{part}.parquet", part, num_processes)
-    sizes = {part: len(rows) for part, rows in task.parts.items()}
+    about = {
+        "task": task.name,
+        "sizes": {part: len(rows) for part, rows in task.parts.items()},
+        "options": dict(description or {}),
+        "vocab_size": task.vocab_size,
+        "first_examples": {part: _digest(rows[0]) for part, rows in task.parts.items()},
+    }
+    text = json.dumps(about, indent=1) + "\n"
+    begun = folder / f"{_DESCRIPTION}{_UNFINISHED}"
+    if begun.is_file() and begun.read_text() != text:
+        raise ValueError(
+            f"{folder} holds an unfinished task with other options: give another folder."
+        )
+    is_new = not begun.is_file()
+    _write_whole(begun, lambda file: file.write_text(text))
+    with _workers(num_processes) as run:
+        for part, rows in task.parts.items():
+            file = folder / f"{part}.parquet"
+            if is_new or not file.is_file():
+                _write_part(rows, file, run)
     # last, so that a folder without it is known to be incomplete
-    about = {"task": task.name, "sizes": sizes, "options": dict(description or {})}
-    (folder / _DESCRIPTION).write_text(json.dumps(about, indent=1) + "\n")
+    begun.replace(folder / _DESCRIPTION)
 
 
 def load_stored(folder: Path, name: str) -> dict[str, TaskRows] | None:
     """Parts that `write_task` wrote, or None if the folder has none of this task."""
-    if not (folder / _DESCRIPTION).is_file():
+    about = read_description(folder)
+    if about is None:
         return None
-    about = json.loads((folder / _DESCRIPTION).read_text())
     if about["task"] != name:
         raise ValueError(f"{folder} holds the task {about['task']!r}: {name!r} was asked for.")
     return {
         part: StoredRows(Dataset.from_parquet(str(folder / f"{part}.parquet")))
         for part in about["sizes"]
     }
+
+
+def read_description(folder: Path) -> dict[str, Any] | None:
+    """What `write_task` says about a folder, or None if it did not write it to the end."""
+    if (folder / _DESCRIPTION).is_file():
+        return json.loads((folder / _DESCRIPTION).read_text())
+    if (folder / f"{_DESCRIPTION}{_UNFINISHED}").is_file():
+        raise ValueError(
+            f"{folder} holds an unfinished task: make it again with the same options to go on."
+        )
+    return None
 
 
 def split_rows(
@@ -104,31 +138,76 @@ def split_rows(
     return {part: parts[part] for part in ("train", "validation", "test")}
 
 
-def _write_part(rows: TaskRows, file: Path, part: str, num_processes: int) -> None:
+def _write_part(rows: TaskRows, file: Path, run: Callable[..., Iterable]) -> None:
+    """Write pieces of many chunks, of which those that are there already stay, and join them."""
+    import pyarrow.parquet as pq
+
+    starts = range(0, len(rows), _CHUNK * _CHUNKS_OF_A_PIECE)
+    pieces = [file.with_suffix(f".{start}{_UNFINISHED}") for start in starts]
+    with tqdm(total=len(rows), desc=f"Making {file.stem}") as bar:
+        for start, piece in zip(starts, pieces, strict=True):
+            places = np.arange(start, min(start + starts.step, len(rows)))
+            if not piece.is_file():
+                # a process gets the rows of its chunk only, not all of them
+                cuts = range(_CHUNK, len(places), _CHUNK)
+                chunks = [rows.select(some) for some in np.split(places, cuts)]
+                tables = _count(run(_make_table, chunks), bar)
+                _write_whole(piece, partial(_write_tables, tables))
+            else:
+                bar.update(len(places))
+    tables = (
+        content.read_row_group(number)
+        for content in map(pq.ParquetFile, pieces)
+        for number in range(content.num_row_groups)
+    )
+    _write_whole(file, partial(_write_tables, tables))
+    for piece in pieces:
+        piece.unlink()
+
+
+def _count(tables: Iterable, bar: tqdm) -> Iterator:
+    for table in tables:
+        yield table
+        bar.update(len(table))
+
+
+def _write_tables(tables: Iterable, file: Path) -> None:
     import pyarrow.parquet as pq
 
     writer = None
-    with tqdm(total=len(rows), desc=f"Making {part}") as bar:
-        for table in _make_tables(rows, num_processes):
-            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
-            writer.write_table(table)
-            bar.update(len(table))
+    for table in tables:
+        writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
+        writer.write_table(table)
     if writer is not None:
         writer.close()
 
 
-def _make_tables(rows: TaskRows, num_processes: int) -> Iterator:
-    starts = range(0, len(rows), _CHUNK)
-    # a process gets the rows of its chunk only, not all of them
-    chunks = (rows.select(np.arange(s, min(s + _CHUNK, len(rows)))) for s in starts)
+def _write_whole(file: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file that is there as a whole or not at all."""
+    begun = file.with_name(f".{file.name}")
+    write(begun)
+    begun.replace(file)
+
+
+@contextlib.contextmanager
+def _workers(num_processes: int) -> Iterator[Callable[..., Iterable]]:
+    """What applies a function to many things, in some processes."""
     if num_processes == 1:
-        yield from map(_make_table, chunks)
+        yield map
         return
     import multiprocessing
 
     # threads of torch do not survive a fork
     with multiprocessing.get_context("spawn").Pool(num_processes) as pool:
-        yield from pool.imap(_make_table, chunks)
+        yield pool.imap
+
+
+def _digest(example: Mapping[str, Any]) -> str:
+    """What tells examples apart."""
+    found = hashlib.sha256()
+    for name in sorted(example):
+        found.update(name.encode() + np.asarray(example[name]).tobytes())
+    return found.hexdigest()[:16]
 
 
 def _make_table(rows: TaskRows):

@@ -181,9 +181,7 @@ def load(
             numbers = np.array([tasks.index(value) for value in rows[task_column][:]])
         pairs = VariantPairs(genome, variants, labels, numbers, window, keep_length)
         parts[part] = _check_alleles(pairs, mismatches, part, notes)
-        longest = max(
-            longest, *(_longest(parts[part].variants[r], window) for r in parts[part].rows)
-        )
+        longest = max(longest, *(_longest(pairs, row) for row in parts[part].rows))
     tokenizer = DnaTokenizer()
     special = set(tokenizer.all_special_ids)
     return Task(
@@ -205,8 +203,11 @@ def load(
     )
 
 
-def _longest(variant: Variant, window: int) -> int:
-    return window + max(len(variant.ref), len(variant.alt))
+def _longest(pairs: VariantPairs, row: int) -> int:
+    """Bases that neither window of a pair exceeds."""
+    variant, window = pairs.variants[row], pairs.window
+    added = 0 if pairs.keep_length else max(0, len(variant.alt) - len(variant.ref))
+    return max(window, window // 2 + len(variant.ref)) + added
 
 
 def _find_columns(rows: Dataset, source: Path, label: str) -> dict[str, str]:

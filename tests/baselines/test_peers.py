@@ -9,13 +9,15 @@ from hf_mixers.baselines.peers import (
     PeerForMaskedLM,
     PeerForSequenceClassification,
     PeerForSequencePairClassification,
+    PeerModel,
     PeerSizes,
 )
 
 TYPES = [
     *("bert", "nystromformer", "longformer", "big_bird", "fnet", "modernbert", "mamba2"),
-    *("roformer", "mra", "gpt2"),
+    *("roformer", "mra", "gpt2", "mistral", "gpt_neo", "xlnet"),
 ]
+CAUSAL = ("mamba2", "gpt2", "mistral", "gpt_neo")
 # padding takes part in their Fourier transform
 MIX_PADDING = ("fnet",)
 LENGTH, VOCABULARY = 70, 30
@@ -51,6 +53,18 @@ def test_every_token_is_read_and_padding_is_not(model_type, pad):
     assert whole.shape == (2, 3)
     assert torch.allclose(whole[1:], alone, atol=1e-5) == (model_type not in MIX_PADDING)
     assert not torch.allclose(whole[0], changed[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("model_type", [name for name in TYPES if name != "mra"])
+def test_causal_peers_are_those_that_read_from_left_to_right(model_type):
+    model = make(PeerModel, model_type)
+    ids, _ = draw_batch()
+    other = ids.clone()
+    other[:, -1] = 1 + other[:, -1] % (VOCABULARY - 3)
+    with torch.no_grad():
+        one, two = (model(input_ids=x).last_hidden_state[:, :-1] for x in (ids, other))
+    assert torch.allclose(one, two, atol=1e-7) == (model_type in CAUSAL)
+    assert model.config.is_causal == (model_type in CAUSAL)
 
 
 @pytest.mark.parametrize("model_type", TYPES)

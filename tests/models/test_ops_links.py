@@ -20,9 +20,10 @@ def boundaries(lengths: list[int], width: int | None = None) -> Boundaries:
     return Boundaries(tuple(mask.shape), torch.device("cpu"), mask=mask)
 
 
-@pytest.fixture(params=["gathered", "sliced", "static"])
+@pytest.fixture(params=["bags", "gathered", "sliced", "static"])
 def layout(request, monkeypatch):
-    """The three ways to read shifted rows: link by link, in place, all at once."""
+    """The ways to read shifted rows: as bags, link by link, in place, all at once."""
+    monkeypatch.setattr(ops_links, "_BAGGED", 10**9 if request.param == "bags" else 0)
     monkeypatch.setattr(ops_links, "_LONG", 0 if request.param == "sliced" else 10**9)
     # so few rows that a run of equal sequences takes several pieces
     monkeypatch.setattr(ops_links, "_PIECE", 16)
@@ -58,7 +59,7 @@ def test_the_product_equals_its_slow_twin_at_edge_lengths(layout, protocol, num_
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("way", ["gathered", "sliced", "static"])
+@pytest.mark.parametrize("way", ["bags", "gathered", "sliced", "static"])
 @given(
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5),
     half=st.integers(1, 4),
@@ -66,6 +67,7 @@ def test_the_product_equals_its_slow_twin_at_edge_lengths(layout, protocol, num_
 )
 def test_the_product_equals_its_slow_twin_for_any_mix(way, protocol, lengths, half, factor):
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ops_links, "_BAGGED", 10**9 if way == "bags" else 0)
         patch.setattr(ops_links, "_LONG", 0 if way == "sliced" else 10**9)
         patch.setattr(ops_links, "_PIECE", 16)
         layout = pack_static if way == "static" else pack_ragged
@@ -137,10 +139,12 @@ def test_low_precision_sums_in_float32(layout, dtype):
     assert mixed.dtype == torch.float32
 
 
-def test_a_product_that_leaks_over_a_boundary_is_caught(monkeypatch):
+@pytest.mark.parametrize("limit", [0, 10**9], ids=["gathered", "bags"])
+def test_a_product_that_leaks_over_a_boundary_is_caught(monkeypatch, limit):
     def leaking(position, lengths, valid, offset):
-        return (torch.arange(len(position)) + offset) % len(position)
+        return (torch.arange(len(position)).view_as(position) + offset) % len(position)
 
+    monkeypatch.setattr(ops_links, "_BAGGED", limit)
     monkeypatch.setattr(ops_links, "source_rows", leaking)
     fast, slow = both_ways([5, 3], "chord", 3, 0, pack_ragged)
     assert not torch.allclose(fast[0], slow[0])
@@ -177,7 +181,9 @@ class LargestTensor(torch.utils._python_dispatch.TorchDispatchMode):
 @pytest.mark.parametrize(
     "lengths", [[4096], [64] * 64, [1025, 1024, 1024, 1023]], ids=["long", "equal", "mixed"]
 )
-def test_neither_pass_holds_all_shifted_copies_nor_scatters(lengths):
+@pytest.mark.parametrize("limit", [0, 10**9], ids=["by link", "bags"])
+def test_neither_pass_holds_all_shifted_copies_nor_scatters(lengths, limit, monkeypatch):
+    monkeypatch.setattr(ops_links, "_BAGGED", limit)
     pack = pack_ragged([boundaries(lengths)])
     values = torch.randn(4096, 16, requires_grad=True)
     weights = torch.randn(4096, 12, requires_grad=True)
@@ -187,5 +193,6 @@ def test_neither_pass_holds_all_shifted_copies_nor_scatters(lengths):
     assert weights.grad.any()
     assert watch.numel <= 4096 * 16
     assert not {name for name in watch.names if "scatter" in name or "index_put" in name}
-    # long sequences, and many of one length, are read in place
-    assert ("aten::index_select" in watch.names) == (len(set(lengths)) > 2)
+    # without row numbers, long sequences, and many of one length, are read in place
+    is_gathered = limit == 0 and len(set(lengths)) > 2
+    assert ("aten::index_select" in watch.names) == is_gathered

@@ -1,6 +1,8 @@
 """One command runs any model on any task; results, spans and maps come from its folder."""
 
+import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -28,8 +30,9 @@ from hf_mixers.recipes.arena_models import (
 )
 from hf_mixers.recipes.arena_protocols import PROTOCOLS, preset_name, protocol_values
 from hf_mixers.recipes.arena_span import draw_maps, measure_spans
+from hf_mixers.recipes.options import parse_settings
 from hf_mixers.recipes.self_pretrain import NextTokenCollator, SelfPretrainOptions, SingleSequences
-from hf_mixers.tasks import load_arena_task
+from hf_mixers.tasks import TASKS, load_arena_task, task_options
 
 from ..tasks import release
 
@@ -237,6 +240,7 @@ def test_more_parameters_than_the_base_transformer_are_refused():
         ("mrsformer", "listops"),
         ("chordmixer", "pathfinder"),
         ("paramixer", "pathfinder"),
+        ("combiner", "pathfinder"),
     ],
 )
 def test_published_models_fit_the_task(family, task):
@@ -250,6 +254,13 @@ def test_published_models_fit_the_task(family, task):
 
     batch = choose_collator(model, loaded)([loaded.parts["train"][i] for i in range(3)])
     assert torch.isfinite(model(**batch).loss)
+
+
+def test_a_protocol_may_have_other_sizes_than_the_released_model(files):
+    task = load_arena_task("retrieval", files, max_length=60)
+    for protocol, track_size in (("chordmixer", 20), ("chordmixer_paper", 12)):
+        options = ArenaModelOptions(published=True, protocol=protocol)
+        assert make_arena_model(options, task).config.track_size == track_size
 
 
 @pytest.mark.parametrize(
@@ -282,13 +293,21 @@ def test_unknown_models_and_fields_are_refused():
 def test_protocols_are_settings_of_a_run(protocol):
     from hf_mixers.recipes.configuration import Configuration
 
-    for task in PROTOCOLS[protocol]:
+    for task, from_files in itertools.product(PROTOCOLS[protocol], (False, True)):
+        kind = TASKS[task]
+        if (kind.load if from_files else kind.make) is None:
+            continue
         configuration = Configuration(ArenaOptions, ArenaArguments)
-        for key, value in protocol_values(protocol, task).items():
+        for key, value in protocol_values(protocol, task, from_files=from_files).items():
             configuration.put(key, value)
-        _, arguments = configuration.build()
+        options, arguments = configuration.build()
         assert arguments.per_device_train_batch_size >= 2
         assert arguments.train_token_budget is None
+        known = task_options(task, from_files=from_files)
+        chosen = parse_settings(options.task.options)
+        assert chosen.keys() <= known.keys()
+        # a test part that is also the validation part chooses nothing
+        assert not (chosen.get("reference_validation") and arguments.load_best_model_at_end)
 
 
 def test_protocols_have_the_published_numbers():
@@ -300,6 +319,22 @@ def test_protocols_have_the_published_numbers():
     assert (chord["training.learning_rate"], chord["training.num_train_epochs"]) == (0.01, 120)
     assert protocol_values("combiner", "pathfinder")["task.options"] == {
         "difficulty": "intermediate"
+    }
+    paper = protocol_values("chordmixer_paper", "retrieval")
+    assert (
+        paper["training.learning_rate"],
+        paper["training.per_device_train_batch_size"],
+        paper["training.lr_scheduler_kwargs"]["power"],
+    ) == (0.007, 90, 2.0)
+    assert protocol_values("lra", "pathfinder")["training.max_grad_norm"] == 0
+    assert protocol_values("lra", "pathx")["training.max_grad_norm"] == 1
+    text = protocol_values("chordmixer", "text", from_files=True)["task.options"]
+    assert text == {
+        "tokenization": "chars",
+        "append_eos": True,
+        "min_count": 10,
+        "max_length": 4096,
+        "reference_validation": True,
     }
     with pytest.raises(ValueError, match="protocol='x' was given"):
         protocol_values("x", "image")
@@ -354,6 +389,31 @@ def test_an_interrupted_run_goes_on(tmp_path, quiet):
     assert results["arena"]["steps"] == 4
     steps = [row["step"] for row in results["history"] if "loss" in row]
     assert steps[-1] == 4
+
+
+def test_an_interrupted_self_pretraining_goes_on(tmp_path, quiet, monkeypatch):
+    from hf_mixers.recipes import arena
+
+    def stop(*args, **kwargs):
+        raise OSError("no space left")
+
+    often = {"save_steps": 1, "save_strategy": "steps", "eval_strategy": "steps", "eval_steps": 1}
+    with pytest.raises(ValueError, match="has no complete checkpoint"):
+        run(tmp_path, pretrain=True, resume_from_checkpoint="true", **often)
+    with monkeypatch.context() as patched:
+        # stopped between the two trainings
+        patched.setattr(arena, "train_model", stop)
+        with pytest.raises(OSError, match="no space left"):
+            run(tmp_path, pretrain=True, **often)
+    folder = tmp_path / "run" / "self_pretrain"
+    assert (folder / "checkpoint-3").is_dir()
+    shutil.rmtree(folder / "checkpoint-3")
+    results = run(tmp_path, pretrain=True, resume_from_checkpoint="true", **often)
+    assert results["arena"]["self_pretraining"]["steps"] == 3
+    assert results["arena"]["steps"] == 3
+    state = json.loads((folder / "checkpoint-3" / "trainer_state.json").read_text())
+    # steps 1 and 2 are those of the first run
+    assert [row["step"] for row in state["log_history"] if "loss" in row] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("family", ["chordmixer", "bert"])

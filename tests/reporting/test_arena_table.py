@@ -11,7 +11,7 @@ from hf_mixers.cli.main import app
 from hf_mixers.reporting.arena_plots import plot_reach, plot_tradeoff
 from hf_mixers.reporting.arena_published import COLUMNS, PUBLISHED, SPEED
 from hf_mixers.reporting.arena_results import PeakMemory, append_result, read_results
-from hf_mixers.reporting.arena_table import arena_table, collect_cells, costs_table
+from hf_mixers.reporting.arena_table import arena_table, collect_cells, costs_table, name_task
 
 
 def entry(task="listops", model="chordmixer", score=0.4, **changes):
@@ -148,3 +148,24 @@ def test_peak_memory_counts_what_comes_after():
     with mmap.mmap(-1, 40 * 2**20) as pages:
         pages.write(b"x" * (40 * 2**20 - 1))
         assert memory.read() > 30
+
+
+def test_the_official_tasks_are_in_the_published_columns():
+    assert name_task(entry(max_length=1996)) == "listops"
+    assert name_task(entry(max_length=1024)) == "listops, 1,024 tokens"
+    assert name_task(entry("text", max_length=4000)) == "text"
+    easy = entry("pathfinder", max_length=1024, task_options={"difficulty": "easy"})
+    assert name_task(easy) == "pathfinder, easy"
+    leaks = {"difficulty": "hard", "reference_contrast": True}
+    found = name_task(entry("pathfinder", max_length=1024, task_options=leaks))
+    assert found == "pathfinder, reference_contrast"
+
+
+def test_published_rows_say_fail_and_keep_their_average():
+    rows = {line.split(" | ")[0]: line for line in arena_table([]).splitlines() if "|" in line}
+    assert rows["| Transformer"].endswith("| 71.40 | FAIL | 54.39 |")
+    assert rows["| IGLOO (external)"].endswith("| 67.50 |  | 62.25 |")
+    assert rows["| TLB (external)"].endswith("| 79.06 | FAIL | 66.48 |")
+    # the mean of these scores is 51.48
+    assert rows["| Sinkhorn"].endswith("| FAIL | 51.39 |")
+    assert rows["| ChordMixer"].endswith("| 98.63 | 85.16 |")

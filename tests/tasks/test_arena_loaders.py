@@ -6,6 +6,8 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset, DatasetDict
+from PIL import Image
 
 from hf_mixers.tasks import TASKS, load_arena_task, task_options
 from hf_mixers.tasks.codes import listops_tokenizer
@@ -265,6 +267,54 @@ def test_retrieval_by_characters_with_an_end(tmp_path):
     assert task.tokenizer.decode(example["input_ids"][:-1]) == '"First" of train 0 ä'
 
 
+@pytest.mark.parametrize("stored", ["parquet", "disk"])
+def test_retrieval_from_tables(tmp_path, stored):
+    kept = release.write_aan(tmp_path / "tsv_data", (6, 3, 4))
+    names = {"train": "train", "eval": "validation", "test": "test"}
+    tables = DatasetDict()
+    for name, part in names.items():
+        labels, first, second = zip(*kept[name], strict=True)
+        columns = {"label": map(int, labels), "text1": first, "text2": second}
+        tables[part] = Dataset.from_dict({key: list(value) for key, value in columns.items()})
+    if stored == "disk":
+        tables.save_to_disk(tmp_path / "copies")
+    for part, rows in tables.items() if stored == "parquet" else ():
+        rows.to_parquet(tmp_path / "copies" / f"{part}-00000-of-00001.parquet")
+    for options in ({"max_length": 30}, {"tokenization": "chars", "append_eos": True}):
+        task = load_arena_task("retrieval", tmp_path / "copies", **options)
+        official = load_arena_task("retrieval", tmp_path, **options)
+        check_task(task)
+        assert task.config_fields() == official.config_fields()
+        for part in PARTS:
+            pairs = zip(task.parts[part], official.parts[part], strict=True)
+            for one, other in pairs:
+                assert one.keys() == other.keys()
+                assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_tables_of_pairs_that_lack_something_are_refused(tmp_path):
+    table = Dataset.from_dict({"label": [0, 2], "text1": ["a", "b"], "text2": ["c", "d"]})
+    DatasetDict(train=table, validation=table, test=table).save_to_disk(tmp_path / "labels")
+    with pytest.raises(ValueError, match=r"has the labels .*2.*: 0 and 1 are accepted"):
+        load_arena_task("retrieval", tmp_path / "labels")
+    table = table.select([0])
+    DatasetDict(train=table, test=table).save_to_disk(tmp_path / "parts")
+    with pytest.raises(ValueError, match=r"has no part validation; .*lra_release.gz"):
+        load_arena_task("retrieval", tmp_path / "parts")
+    DatasetDict(other=table).save_to_disk(tmp_path / "other")
+    with pytest.raises(ValueError, match="holds the parts other, none called train"):
+        load_arena_task("retrieval", tmp_path / "other")
+
+
+@pytest.mark.parametrize("above", ["", "lra_release", "lra_release/lra_release"])
+def test_the_unpacked_release_is_searched(tmp_path, above):
+    release.write_listops(tmp_path / above / "listops-1000")
+    release.write_aan(tmp_path / above / "tsv_data")
+    release.write_pathfinder(tmp_path / above / "pathfinder32", tables=1)
+    for name in ("listops", "retrieval", "pathfinder"):
+        check_task(load_arena_task(name, tmp_path))
+
+
 def test_broken_pairs_are_refused(tmp_path):
     release.write_aan(tmp_path / "tsv_data")
     file = tmp_path / "tsv_data" / "new_aan_pairs.eval.tsv"
@@ -310,21 +360,36 @@ def test_batches_that_would_run_code_are_refused(tmp_path):
         load_arena_task("image", tmp_path)
 
 
-def test_an_image_folder_is_read_like_the_batches(tmp_path):
-    from PIL import Image
-
+@pytest.mark.parametrize("stored", ["folders", "parquet"])
+def test_other_images_are_read_like_the_batches(tmp_path, stored):
     chance = np.random.default_rng(1)
-    images = chance.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8)
+    images = chance.integers(0, 256, (34, 8, 8, 3), dtype=np.uint8)
     for number, image in enumerate(images):
-        folder = tmp_path / ("train" if number < 20 else "test") / "ab"[number % 2]
+        folder = tmp_path / ("train" if number < 30 else "test") / "abc"[number % 3]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(folder / f"{number:02}.png")
+    if stored == "parquet":
+        # as the Hub has CIFAR-10
+        for part, rows in (("train", range(30)), ("test", range(30, 34))):
+            files = [tmp_path / part / "abc"[row % 3] / f"{row:02}.png" for row in rows]
+            columns = {"img": [{"bytes": file.read_bytes(), "path": None} for file in files]}
+            columns["label"] = [row % 3 for row in rows]
+            Dataset.from_dict(columns).to_parquet(tmp_path / f"{part}-00000-of-00001.parquet")
     task = load_arena_task("image", tmp_path)
     check_task(task)
-    assert sizes(task) == (18, 2, 4)
+    assert sizes(task) == (27, 3, 4)
     assert task.max_length == 64
-    expected = (images[0] @ [0.2989, 0.5870, 0.1140]).astype(int).reshape(-1)
-    assert task.parts["train"][0]["input_ids"].tolist() == expected.tolist()
+    # files that go class by class have every class in the validation part
+    assert sorted(task.parts["validation"].labels) == [0, 1, 2]
+    expected = (images @ [0.2989, 0.5870, 0.1140]).astype(int).reshape(34, -1)
+    found = [rows[i]["input_ids"] for rows in task.parts.values() for i in range(len(rows))]
+    assert sorted(map(tuple, found)) == sorted(map(tuple, expected))
+    whole = load_arena_task(
+        "image", tmp_path, validation_fraction=0, reference_validation=True, pixels="values"
+    )
+    assert sizes(whole) == (30, 4, 4)
+    with pytest.raises(ValueError, match="validation_fraction=0 was given"):
+        load_arena_task("image", tmp_path, validation_fraction=0)
 
 
 def test_black_pixels_are_masked_only_on_request(tmp_path):
@@ -356,21 +421,28 @@ def test_pathfinder_folders_skip_and_count_empty_files(images):
     folder, kept = images
     task = load_arena_task("pathfinder", folder)
     check_task(task)
-    assert sizes(task) == (23, 2, 4)
+    assert sizes(task) == (25, 2, 2)
     assert task.notes == ["1 empty image files of curv_contour_length_14 are left out."]
-    # the split of published loaders
-    order = torch.randperm(29, generator=torch.Generator().manual_seed(42)).tolist()
-    for part, rows in (("train", order[:23]), ("validation", order[23:25]), ("test", order[25:])):
+    # the split of published loaders, whose training part has what rounding leaves over
+    chosen = torch.utils.data.random_split(
+        range(29), [25, 2, 2], generator=torch.Generator().manual_seed(42)
+    )
+    for part, rows in zip(PARTS, chosen, strict=True):
         for index, row in enumerate(rows):
             pixels, label = kept["hard"][row]
             assert np.array_equal(task.parts[part][index]["input_ids"], pixels)
             assert task.parts[part][index]["labels"] == label
 
+    with pytest.raises(ValueError, match=r"curv_contour_length_9 is one difficulty: .*'hard'"):
+        load_arena_task(
+            "pathfinder", folder / "lra_release" / "pathfinder32" / "curv_contour_length_9"
+        )
+
 
 @pytest.mark.parametrize("path", ["lra_release/pathfinder32", "", "lra_release"])
 def test_pathfinder_is_found_at_every_level(images, path):
     task = load_arena_task("pathfinder", images[0] / path, difficulty="easy", split="file_order")
-    assert sizes(task) == (23, 2, 4)
+    assert sizes(task) == (25, 2, 2)
     assert np.array_equal(task.parts["train"][0]["input_ids"], images[1]["easy"][0][0])
 
 

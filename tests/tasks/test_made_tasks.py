@@ -69,11 +69,10 @@ def test_parquet_files_give_back_the_same_task(name, tmp_path, quiet):
     check_equal(task, again)
     assert again.config_fields().keys() == task.config_fields().keys()
     about = json.loads((tmp_path / "made" / "task.json").read_text())
-    assert about == {
-        "task": name,
-        "sizes": {"train": 7, "validation": 2, "test": 3},
-        "options": MADE[name],
-    }
+    assert about["task"] == name
+    assert about["sizes"] == {"train": 7, "validation": 2, "test": 3}
+    assert about["options"] == MADE[name]
+    assert about["vocab_size"] == task.vocab_size
     with pytest.raises(ValueError, match="holds a task already"):
         write_task(task, tmp_path / "made")
     with pytest.raises(ValueError, match=f"holds the task '{name}': '.*' was asked for"):
@@ -90,6 +89,52 @@ def test_files_do_not_depend_on_the_number_of_processes(tmp_path, quiet, monkeyp
         assert one == two
     with pytest.raises(ValueError, match="num_processes=0"):
         write_task(task, tmp_path / "none", num_processes=0)
+
+
+def test_an_interrupted_task_goes_on_where_it_stopped(tmp_path, quiet, monkeypatch):
+    monkeypatch.setattr("hf_mixers.tasks.stored._CHUNK", 2)
+    monkeypatch.setattr("hf_mixers.tasks.stored._CHUNKS_OF_A_PIECE", 2)
+    settings = {"num_train": 11, "num_validation": 2, "num_test": 3, "length": 16}
+    task = load_arena_task("temporal_order", **settings)
+    write_task(task, tmp_path / "whole")
+    made, limit = [], 10
+    original = type(task.parts["train"]).read
+
+    def read(rows, row):
+        made.append(row)
+        if len(made) == limit:
+            raise OSError("no space left")
+        return original(rows, row)
+
+    monkeypatch.setattr(type(task.parts["train"]), "read", read)
+    with pytest.raises(OSError, match="no space left"):
+        write_task(task, tmp_path / "made")
+    assert not (tmp_path / "made" / "train.parquet").exists()
+    with pytest.raises(ValueError, match="unfinished task: make it again"):
+        load_arena_task("temporal_order", tmp_path / "made")
+    with pytest.raises(ValueError, match="unfinished task with other options"):
+        write_task(load_arena_task("temporal_order", **settings, data_seed=1), tmp_path / "made")
+    made, limit = [], None
+    write_task(task, tmp_path / "made")
+    # one example of each part to compare, and what was not written: a whole piece was
+    assert len(made) == 3 + 11 - 4 + 2 + 3
+    names = sorted(file.name for file in (tmp_path / "whole").iterdir())
+    assert names == ["task.json", "test.parquet", "train.parquet", "validation.parquet"]
+    assert sorted(file.name for file in (tmp_path / "made").iterdir()) == names
+    for name in names:
+        assert (tmp_path / "made" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_stored_listops_keep_their_vocabulary(tmp_path, quiet):
+    task = load_arena_task("listops", **SMALL, min_length=20, max_length=40, vocabulary="s4")
+    write_task(task, tmp_path)
+    again = load_arena_task("listops", tmp_path, vocabulary="s4", max_length=40)
+    assert again.config_fields() | {"max_position_embeddings": 40} == task.config_fields()
+    assert again.mask_token_id == task.mask_token_id
+    with pytest.raises(ValueError, match="vocabulary='hf_mixers' with 20 was asked for"):
+        load_arena_task("listops", tmp_path)
+    with pytest.raises(ValueError, match=r"max_length=15 was given: .* is not cut"):
+        load_arena_task("listops", tmp_path, vocabulary="s4", max_length=15)
 
 
 def test_stored_images_know_their_pixel_mode_and_resolution(tmp_path, quiet):
@@ -117,6 +162,17 @@ def test_adding_at_one_length_and_path_x():
     task = load_arena_task("pathx", **SMALL, difficulty="easy")
     assert (task.name, task.max_length) == ("pathx", 128**2)
     assert len(task.parts["test"][0]["input_ids"]) == 128**2
+
+
+def test_adding_has_the_published_sizes():
+    for options, expected in (
+        ({}, (50_000, 5_000, 5_000)),
+        ({"base_length": 128_000}, (10_000, 1_000, 1_000)),
+        ({"length": 128}, (100_000, 1_000, 1_000)),
+        ({"base_length": 16_000, "num_test": 7}, (50_000, 5_000, 7)),
+    ):
+        task = load_arena_task("adding", **options)
+        assert tuple(len(task.parts[part]) for part in PARTS) == expected
 
 
 def test_parts_without_examples_are_refused():

@@ -47,6 +47,7 @@ def test_windows_hold_both_alleles_in_the_middle(tmp_path, fasta):
     check_task(task)
     assert sizes(task) == (24, 3, 3)
     assert (task.is_pair, task.num_tasks, task.num_labels) == (True, 3, 2)
+    assert task.max_length == 20
     assert task.config_fields()["num_tasks"] == 3
     seen = set()
     for part in PARTS:

@@ -55,7 +55,7 @@ def load_images(
             `validation` if there are parts); an `.npz` file with `x_train` `(N, H, W)` or
             `(N, H, W, C)` in uint8, `y_train` and so on, and maybe `class_names`; a folder with
             the IDX files of MNIST; or a folder with parquet files `train*`, `test*` as on the Hub,
-            with columns `image` and `label`, or one such file.
+            with columns `image` (or `img`) and `label`, or one such file.
         image_size: Height and width to which pictures of folders and parquet files are scaled.
         channels: 1 for grey, 3 for colours: to which such pictures are changed.
     """
@@ -333,6 +333,8 @@ def _read_parquet(
             # datasets wraps whatever pyarrow says, in several ways
             text = " ".join(str(error).split())
             raise ValueError(f"{paths[0]} is no parquet file that can be read: {text}") from error
+        if "image" not in rows.column_names and "img" in rows.column_names:
+            rows = rows.rename_column("img", "image")
         for column in ("image", "label"):
             if column not in rows.column_names:
                 raise ValueError(

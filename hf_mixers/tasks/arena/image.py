@@ -1,11 +1,14 @@
 """Image: CIFAR-10 in grey as 1024 pixels; also any other labelled images of one size."""
 
+import math
 import os
 import pickle
 from pathlib import Path
 
 import numpy as np
+from datasets import Dataset
 
+from ...data.splits import draw_stratified
 from ..batches import Padding
 from ..pathfinder_images import PixelMode
 from ..pixels import PixelArrays, pixel_task, to_grey
@@ -20,7 +23,6 @@ _WHERE = (
 _TRAIN_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 # of grey CIFAR-10, as published loaders have them
 _MEAN, _STD = 122.6, 61.0
-_TRAIN_SHARE = 0.9
 # all that arrays of numpy need
 _UNPICKLED = {
     ("numpy.core.multiarray", "_reconstruct"),
@@ -38,12 +40,15 @@ def load(
     *,
     pixels: PixelMode = "ids",
     padding: Padding = "none",
+    validation_fraction: float = 0.1,
+    data_seed: int = 0,
     reference_zero_mask: bool = False,
     reference_validation: bool = False,
 ) -> Task:
     """Grey images as sequences of pixels.
 
-    The last tenth of the training part, in the order of the files, is the validation part.
+    The last tenth of the training part, in the order of the files, is the validation part. Where
+    the files go class by class, as in folders of pictures, a tenth of every class is drawn.
 
     Args:
         path: The folder `cifar-10-batches-py` (or one that has it), or images that
@@ -51,10 +56,18 @@ def load(
         pixels: `ids` gives 256 shades; `values` gives them with mean 0 and deviation 1, by the
             published mean and deviation of CIFAR-10, or those of the training part for others.
         padding: See `TaskCollator`.
+        validation_fraction: Share of the training part that is left for validation where there is
+            no such part; 0 requires `reference_validation`.
+        data_seed: Of that draw.
         reference_zero_mask: Mask black pixels, as the published code does.
         reference_validation: Take the test part as validation part, as some published code does;
-            nine tenths of the training part are trained on then, too.
+            `validation_fraction` of the training part is left out then, too.
     """
+    if not 0 <= validation_fraction < 1 or (not validation_fraction and not reference_validation):
+        raise ValueError(
+            f"validation_fraction={validation_fraction} was given: more than 0 and less than 1 is"
+            " accepted, and 0 with reference_validation."
+        )
     folder = find_path(path, _WHERE)
     if (folder / "cifar-10-batches-py").is_dir():
         folder = folder / "cifar-10-batches-py"
@@ -69,9 +82,10 @@ def load(
     notes = []
     if "validation" not in parts:
         images, labels = parts["train"]
-        kept = int(_TRAIN_SHARE * len(images))
-        parts["train"] = images[:kept], labels[:kept]
-        parts["validation"] = images[kept:], labels[kept:]
+        held = _hold_out(labels, validation_fraction, data_seed)
+        parts["train"], parts["validation"] = (
+            (images[chosen], labels[chosen]) for chosen in (~held, held)
+        )
     if reference_validation:
         parts["validation"] = parts["test"]
         notes.append("The validation part is the test part, as in some published code.")
@@ -89,6 +103,14 @@ def load(
         reference_zero_mask=reference_zero_mask,
         notes=notes,
     )
+
+
+def _hold_out(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+    """Which rows are the validation part: the last, or some of every class."""
+    if fraction and (np.diff(labels) >= 0).all():
+        return draw_stratified(Dataset.from_dict({"label": labels}), fraction, seed)
+    # 45,000 of 50,000, whatever the rounding of 0.9
+    return np.arange(len(labels)) >= len(labels) - math.ceil(fraction * len(labels) - 1e-9)
 
 
 def _read_images(folder: Path) -> tuple[dict[str, Labelled], list[str]]:

@@ -17,10 +17,11 @@ from ..sources import (
     LineFile,
     TextSource,
     find_column,
+    find_folder,
     find_path,
     read_tables,
 )
-from ..stored import load_stored, split_rows
+from ..stored import load_stored, read_description, split_rows
 from ..task import Task, TaskKind
 
 _WHERE = (
@@ -102,12 +103,12 @@ def load(
         padding: See `TaskCollator`.
     """
     folder = find_path(path, _WHERE)
-    for below in ("listops-1000", "lra_release/listops-1000"):
-        if (folder / below).is_dir():
-            folder = folder / below
+    folder = find_folder(folder, "listops-1000")
     stored = load_stored(folder, "listops")
     if stored is not None:
-        return _describe(stored, SymbolCode(), padding, max(_limits(stored)))
+        code, longest = SymbolCode(vocabulary), max(_limits(stored))
+        _check_stored(folder, code, vocabulary, longest, max_length)
+        return _describe(stored, code, padding, longest)
     sources: dict[str, tuple[TextSource, np.ndarray]]
     if (folder / _FILES["train"]).exists():
         sources = {part: _read_tsv(folder / name) for part, name in _FILES.items()}
@@ -144,6 +145,22 @@ def make(
     parts = split_rows(rows, num_train, num_validation, num_test)
     longest = max_length - 1 + (rows.code.code.eos_id is not None)
     return _describe(parts, rows.code, padding, longest)
+
+
+def _check_stored(
+    folder: Path, code: SymbolCode, vocabulary: str, longest: int, max_length: int | None
+) -> None:
+    size = (read_description(folder) or {}).get("vocab_size")
+    if size not in (None, code.code.vocab_size):
+        raise ValueError(
+            f"{folder} holds ids of a vocabulary of {size}: vocabulary={vocabulary!r} with"
+            f" {code.code.vocab_size} was asked for."
+        )
+    if max_length is not None and longest > max_length:
+        raise ValueError(
+            f"max_length={max_length} was given: {folder} holds a made task of up to {longest}"
+            " tokens, which is not cut."
+        )
 
 
 def _describe(parts, code: SymbolCode, padding: Padding, max_length: int) -> Task:
@@ -211,8 +228,7 @@ def _count_drawn(trees: ListOps) -> dict:
 
 
 def _count(source: str) -> int:
-    """Symbols of an expression, quickly where the file writes it as usual."""
-    return len(source.split()) - source.count("(") - source.count(")")
+    return len(read_source(source))
 
 
 TASK = TaskKind(

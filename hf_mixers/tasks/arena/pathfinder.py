@@ -13,7 +13,7 @@ from ..batches import Padding
 from ..pathfinder_images import CLASS_NAMES, PixelMode, check_pixel_mode, pathfinder
 from ..pathfinder_settings import DIFFICULTIES, Difficulty
 from ..pixels import PixelFiles, pixel_task
-from ..sources import find_path
+from ..sources import find_folder, find_path
 from ..stored import load_stored, split_rows
 from ..task import Task, TaskKind
 
@@ -153,9 +153,12 @@ def _find_roots(folder: Path, resolution: int, difficulty: str, where: str) -> l
     wanted = list(_FOLDERS.values()) if difficulty == "all" else [_FOLDERS[difficulty]]
     if folder.name in wanted and (folder / "metadata").is_dir():
         return [folder]
-    for below in (f"pathfinder{resolution}", f"lra_release/pathfinder{resolution}"):
-        if (folder / below).is_dir():
-            folder = folder / below
+    if folder.name in _FOLDERS.values():
+        raise ValueError(
+            f"{folder} is one difficulty: the folder with {' and '.join(wanted)} is needed for"
+            f" difficulty={difficulty!r}."
+        )
+    folder = find_folder(folder, f"pathfinder{resolution}")
     for name in wanted:
         if not (folder / name / "metadata").is_dir():
             raise ValueError(f"{folder / name / 'metadata'} does not exist; {where}")
@@ -208,9 +211,9 @@ def _split(count: int, groups: list[int], split: Split) -> dict[str, np.ndarray]
         import torch
 
         order = torch.randperm(count, generator=torch.Generator().manual_seed(_SPLIT_SEED)).numpy()
-    # the last part has what rounding leaves over
-    num_train, num_validation = int(0.8 * count), int(0.1 * count)
-    train, validation, test = np.split(order, [num_train, num_train + num_validation])
+    # as in the published loaders, the training part has what rounding leaves over
+    held = max(1, count // 10)
+    train, validation, test = np.split(order, [count - 2 * held, count - held])
     return {"train": train, "validation": validation, "test": test}
 
 

@@ -9,6 +9,8 @@ from ..task import Task, TaskKind
 _WHERE = "it is made from a seed if no path is given, and read from a folder of write_task."
 ORDERS = ("XX", "XY", "YX", "YY")
 _ORDER_VOCABULARY = 6
+# base lengths of which the published data have fewer examples
+_LONG = 128_000
 
 
 def make_adding(
@@ -16,20 +18,27 @@ def make_adding(
     base_length: int = 200,
     length: int | None = None,
     longest: int | None = None,
-    num_train: int = 50_000,
-    num_validation: int = 5_000,
-    num_test: int = 5_000,
+    num_train: int | None = None,
+    num_validation: int | None = None,
+    num_test: int | None = None,
     data_seed: int = 0,
     padding: Padding = "none",
 ) -> Task:
-    """The adding problem: of very different lengths around `base_length`, or all of `length`."""
-    count = num_train + num_validation + num_test
+    """The adding problem: of very different lengths around `base_length`, or all of `length`.
+
+    Parts that are not given have the published sizes: 50,000, 5,000 and 5,000 examples, a fifth of
+    these for `base_length=128000`, and 100,000, 1,000 and 1,000 of one length.
+    """
+    usual = (50_000, 5_000, 5_000) if base_length < _LONG else (10_000, 1_000, 1_000)
     if length is not None:
-        rows = fixed_adding_problem(count, length, seed=data_seed)
+        usual = (100_000, 1_000, 1_000)
+    given = (num_train, num_validation, num_test)
+    sizes = tuple(u if g is None else g for u, g in zip(usual, given, strict=True))
+    if length is not None:
+        rows = fixed_adding_problem(sum(sizes), length, seed=data_seed)
     else:
-        rows = adding_problem(count, base_length, longest, seed=data_seed)
-    parts = split_rows(rows, num_train, num_validation, num_test)
-    return _describe_adding(parts, rows.longest, padding)
+        rows = adding_problem(sum(sizes), base_length, longest, seed=data_seed)
+    return _describe_adding(split_rows(rows, *sizes), rows.longest, padding)
 
 
 def load_adding(path, *, padding: Padding = "none") -> Task:
