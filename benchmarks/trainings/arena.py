@@ -1,6 +1,6 @@
 """Recorded trainings on tasks of the arena: all models with the same parameters, tokens and steps.
 
-They are shortened: ten minutes on one core for most of them. ListOps and Pathfinder are also
+They are much shortened: minutes on one core for most of them. ListOps and Pathfinder are also
 trained after self-pretraining. Matrices learn by Muon, which needs far fewer steps than AdamW.
 """
 
@@ -11,30 +11,34 @@ from typing import Any
 PARAMETERS = 100_000
 # tokens of a step and steps, by task; two documents of the longest length do not fit in a step
 STEPS = {
-    "listops_short": (8_192, 1_000),
-    "listops_full": (8_192, 600),
-    "pathfinder_easy": (8_192, 1_000),
-    "pathfinder_hard": (8_192, 1_000),
+    "listops_short": (8_192, 500),
+    "listops_full": (8_192, 250),
+    "pathfinder_easy": (8_192, 200),
+    "pathfinder_hard": (8_192, 200),
     "mnist": (8_192, 1_000),
-    "imdb": (8_192, 600),
-    "longdoc": (32_768, 150),
+    "imdb": (8_192, 250),
+    "longdoc": (32_768, 80),
 }
+# evaluations cost as much as steps: of short trainings there are two, on few examples
+EVALUATED = ("--eval_strategy", "steps", "--eval_steps", "0.5")
+EVALUATED += ("--save_strategy", "steps", "--save_steps", "0.5")
+FEW = {"num_validation": 500, "num_test": 1_000}
 TASKS: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "listops_short": (
         "listops",
         None,
-        {"min_length": 100, "max_length": 500, "num_train": 20_000, "num_test": 2_000},
+        {"min_length": 100, "max_length": 500, "num_train": 20_000, **FEW},
     ),
-    "listops_full": ("listops", None, {"num_train": 20_000, "num_test": 2_000}),
+    "listops_full": ("listops", None, {"num_train": 20_000, **FEW}),
     "pathfinder_easy": (
         "pathfinder",
         None,
-        {"difficulty": "easy", "num_train": 20_000, "num_validation": 2_000, "num_test": 2_000},
+        {"difficulty": "easy", "num_train": 20_000, **FEW},
     ),
     "pathfinder_hard": (
         "pathfinder",
         None,
-        {"difficulty": "hard", "num_train": 20_000, "num_validation": 2_000, "num_test": 2_000},
+        {"difficulty": "hard", "num_train": 20_000, **FEW},
     ),
     "mnist": ("image", "{data}/image_mnist/data.npz", {}),
     "imdb": ("text", "{data}/text_imdb", {"max_length": 4_096}),
@@ -66,6 +70,8 @@ def _arguments(task: str, model: str, pretrained: bool) -> tuple[str, ...]:
         *("--muon_learning_rate", muon, "--learning_rate", adam),
         *("--warmup_steps", "0.1", "--weight_decay", "0.01"),
     ]
+    if task != "mnist":
+        found += EVALUATED
     if model in SETTINGS:
         found += ["--settings", json.dumps(SETTINGS[model])]
     if path is not None:
