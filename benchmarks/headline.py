@@ -16,17 +16,20 @@ DEMO_MODELS = {
 }
 # what is compared: record, metric, name of the baseline in the record, and as what it is shown
 COMPARED = {
-    "two genera of bacteria, split by species; ChordMixer, pre-trained on genomes": (
-        *("genes_pretrained_species", "accuracy", "kmer", "k-mer regression"),
+    "genes of two genera of bacteria, new species; `chordmixer-microbes`": (
+        *("genes_microbes", "accuracy", "kmer", "k-mer regression"),
     ),
-    "two genera of bacteria, split by species; ChordMixer, from scratch": (
-        *("genes_species", "accuracy", "kmer", "k-mer regression"),
+    "genes of twelve genera, new species; `chordmixer-microbes`": (
+        *("genus12_microbes", "accuracy", "codon", "regression on k-mers by codon position"),
     ),
-    "two genera of bacteria, 5% of the labels; ChordMixer, pre-trained on genomes": (
-        *("few_pretrained", "accuracy", "kmer", "k-mer regression"),
+    "genes of 45 genera, new species; `chordmixer-microbes-large`": (
+        *("genus45_microbes_encoders", "accuracy", "codon", "the same regression"),
     ),
-    "contigs of five species, up to 518,565 bases; ChordMixer (balanced accuracy)": (
-        *("contigs5", "balanced_accuracy", "kmer", "k-mer regression"),
+    "45 genera, 20 labelled genes of each; `chordmixer-microbes`": (
+        *("genus45_few_microbes", "accuracy", "kmer", "k-mer regression"),
+    ),
+    "donors, acceptors and decoys of human genes; ChordMixer, from scratch": (
+        *("splice_chordmixer", "accuracy", "cnn", "small CNN"),
     ),
     "adding problem, base length 1,000; ChordMixer (share within 0.04)": (
         *("adding_1000", "within_tolerance", "always 0.5", "always 0.5"),

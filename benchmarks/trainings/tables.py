@@ -136,7 +136,11 @@ def _language_models(records: dict[str, Record]) -> str | None:
     rows = [
         _guesses(name.replace("model", "ChordMixer"), one) for name, one in record["test"].items()
     ]
-    return f"{make_table(header, rows)}\nTraining: {_effort(record)}.\n"
+    note = f"Training: {_effort(record)}.\n"
+    if (further := records.get("mlm_microbes")) is not None:
+        rows.insert(1, _guesses("`chordmixer-microbes`, on from there", further["test"]["model"]))
+        note = f"Training: {_effort(record)}; on from a model of genes: {_effort(further)}.\n"
+    return f"{make_table(header, rows)}\n{note}"
 
 
 def _adding(records: dict[str, Record]) -> str | None:
