@@ -93,8 +93,11 @@ def write_task(
     with _workers(num_processes) as run:
         for part, rows in task.parts.items():
             file = folder / f"{part}.parquet"
+            if is_new:
+                _remove_pieces(folder, part)
             if is_new or not file.is_file():
                 _write_part(rows, file, run)
+            _remove_pieces(folder, part)
     # last, so that a folder without it is known to be incomplete
     begun.replace(folder / _DESCRIPTION)
 
@@ -161,7 +164,10 @@ def _write_part(rows: TaskRows, file: Path, run: Callable[..., Iterable]) -> Non
         for number in range(content.num_row_groups)
     )
     _write_whole(file, partial(_write_tables, tables))
-    for piece in pieces:
+
+
+def _remove_pieces(folder: Path, part: str) -> None:
+    for piece in folder.glob(f"{part}.*{_UNFINISHED}"):
         piece.unlink()
 
 
