@@ -433,13 +433,12 @@ for start, further, tasks in (
             seeds=(0, 1, 2) if task == "genus45_few" else (),
         )
 
-# contigs have no reading frame, and lie on either strand: another k-mer part, which learns from
-# pieces of them. Pre-training has seen neither these genomes nor any genome
-BOTH_STRANDS = {"kmer_size": 5, "kmer_phases": 1, "kmer_strands": "both", "kmer_encoders": 3}
+# contigs have no reading frame, and lie on either strand: fine-tuning gives them another k-mer
+# part, which learns from pieces of them. Pre-training has seen neither these genomes nor others
 EXPERIMENTS["contigs5_microbes"] = Experiment(
     "finetune_classification",
     (
-        *("--checkpoint", "{runs}/microbes", "--settings", json.dumps(BOTH_STRANDS)),
+        *("--checkpoint", "{runs}/microbes"),
         *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
         *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
         *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer", "average"),
