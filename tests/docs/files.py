@@ -31,6 +31,9 @@ def make_files(folder: Path) -> None:
     )
     (folder / "genes.csv").write_text("id,genus,part,expression,tissues,sequence\n" + "".join(rows))
     shutil.copy(folder / "genes.csv", folder / "contigs.csv")
+    kinds = ("donor", "acceptor", "decoy")
+    windows = (f"w{n},{kinds[n % 3]},{_draw(generator, 80, 81)}\n" for n in range(90))
+    (folder / "windows.csv").write_text("id,class,sequence\n" + "".join(windows))
     for genus in SPECIES:
         (folder / "genomes" / genus).mkdir(parents=True)
         own = (f">{name}\n{text}\n" for name, kind, _, text in genes if kind == genus)
