@@ -82,6 +82,13 @@ def run_to_file(
     if is_stream and state.num_processes > 1:
         raise ValueError("Standard input is read by one process, got several: give files.")
     run = _describe(engine, sources, {**settings, **reading}, shard)
+    run_settings = {
+        "token_budget": engine.token_budget,
+        "rc_average": engine.both_strands,
+        "strict": engine.strict,
+        "shard": "/".join(map(str, shard)),
+        **reading,
+    }
     output = PartedOutput(target, run, columns, format)
     done = output.share(state, overwrite=overwrite, resume=not is_stream)
 
@@ -107,7 +114,8 @@ def run_to_file(
     if state.is_main_process:
         with output.keep_parts():
             output.join()
-        _write_summary(Path(target), summary, engine, settings, sources)
+        _write_summary(Path(target), summary, engine, {**settings, **run_settings}, sources)
+        output.remove()
     state.wait_for_everyone()
     return summary
 
@@ -157,6 +165,7 @@ def _describe(
         "token_budget": engine.token_budget,
         "look_ahead": engine.look_ahead,
         "both_strands": engine.both_strands,
+        "strict": engine.strict,
         "shard": list(shard),
         "sources": [stamp_source(file) for file in files],
     }
@@ -168,7 +177,7 @@ def _write_summary(
     content = {
         **asdict(summary),
         "input": [Path(source).name for source in sources],
-        "settings": {**settings, "token_budget": engine.token_budget},
+        "settings": settings,
         "model": type(engine.model).__name__,
         "environment": run_environment(),
     }

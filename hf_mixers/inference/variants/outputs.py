@@ -10,7 +10,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ..outputs import choose_format
-from .records import VCF_ENDINGS, VariantRecord
+from .records import VCF_ENDINGS, VariantRecord, find_kind
 from .score import AlleleScore
 
 logger = logging.get_logger(__name__)
@@ -230,7 +230,7 @@ class TableWriter:
 def check_target(source: str, target: Path) -> None:
     """Refuse an output that the input cannot become."""
     if is_vcf(target):
-        if not is_vcf(source) and source != "-":
+        if find_kind(source) == "table":
             raise ValueError(f"{source} is a table: it becomes .tsv or .parquet, not {target}.")
         if not os.fspath(target).lower().endswith(".vcf"):
             import_pysam()

@@ -112,6 +112,7 @@ def score_to_file(
         **settings,
         **scorer.describe(),
         "prefix": prefix,
+        "strict": strict,
         "shard": list(shard),
         "sources": [stamp_source(one) for one in (source, reference)],
     }
@@ -143,7 +144,9 @@ def score_to_file(
             summary.merge(json.loads(path.read_text(encoding="utf-8")))
         with output.keep_parts():
             output.join()
-        _write_summary(target, summary, scorer, source, reference, settings)
+        said = {**settings, "strict": strict, "shard": "/".join(map(str, shard))}
+        _write_summary(target, summary, scorer, source, reference, said)
+        output.remove()
     state.wait_for_everyone()
     return summary
 
