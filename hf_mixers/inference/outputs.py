@@ -209,6 +209,8 @@ class PartedOutput:
                 )
         # the output of a run that was stopped after joining is joined again
         if self.target.exists() and not overwrite and not is_equal:
+            if not path.exists():
+                self.remove()
             raise ValueError(f"{self.target} is there already: --overwrite writes it again.")
         if not is_equal:
             self.remove()
@@ -273,7 +275,7 @@ class PartedOutput:
         return total
 
     def join(self) -> Path:
-        """Join all parts to the file, which appears when it is complete; `remove` is the end."""
+        """Join all parts to the file, which appears when it is complete; `end` is the last step."""
         found = {int(path.stem.split("-")[1]): path for path in self.folder.glob("part-*.done")}
         if not found:
             raise ValueError("There were no records: nothing is written.")
@@ -286,3 +288,10 @@ class PartedOutput:
         self.format.join(parts, partial, self.target)
         os.replace(partial, self.target)
         return self.target
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary next to the joined file, and remove the parts."""
+        draft = self.folder / "summary.json"
+        write_json(draft, summary)
+        os.replace(draft, self.target.with_name(f"{self.target.name}.summary.json"))
+        self.remove()

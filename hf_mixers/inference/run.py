@@ -12,7 +12,6 @@ from accelerate import PartialState
 from tqdm.auto import tqdm
 
 from ..reporting.environment import run_environment
-from ..reporting.files import write_json
 from .engine import Engine, Part, prefetch
 from .loading import join_processes
 from .memory import HeapTrimmer
@@ -114,8 +113,7 @@ def run_to_file(
     if state.is_main_process:
         with output.keep_parts():
             output.join()
-        _write_summary(Path(target), summary, engine, {**settings, **run_settings}, sources)
-        output.remove()
+        output.end(_tell(summary, engine, {**settings, **run_settings}, sources))
     state.wait_for_everyone()
     return summary
 
@@ -171,17 +169,17 @@ def _describe(
     }
 
 
-def _write_summary(
-    target: Path, summary: Summary, engine: Engine, settings: Mapping[str, Any], sources
-) -> None:
-    content = {
+def _tell(
+    summary: Summary, engine: Engine, settings: Mapping[str, Any], sources: Sequence[str]
+) -> dict[str, Any]:
+    """What the summary of a run says."""
+    return {
         **asdict(summary),
         "input": [Path(source).name for source in sources],
         "settings": settings,
         "model": type(engine.model).__name__,
         "environment": run_environment(),
     }
-    write_json(target.with_name(f"{target.name}.summary.json"), content)
 
 
 def stamp_source(source: str) -> list[Any]:

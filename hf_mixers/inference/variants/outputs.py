@@ -102,6 +102,12 @@ class VcfWriter:
         entries = self._make_entries(alleles)
         if not entries:
             return line
+        given = {entry.split(b"=")[0].decode("latin-1") for entry in fields[7].split(b";")}
+        if taken := sorted(given & set(self.keys.values())):
+            raise ValueError(
+                f"A record of the input has {taken[0]} in its INFO already: another prefix is"
+                " accepted."
+            )
         text = ";".join(entries).encode()
         # a dot stands for an empty INFO
         fields[7] = text if fields[7] == b"." else fields[7] + b";" + text

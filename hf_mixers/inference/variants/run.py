@@ -145,8 +145,7 @@ def score_to_file(
         with output.keep_parts():
             output.join()
         said = {**settings, "strict": strict, "shard": "/".join(map(str, shard))}
-        _write_summary(target, summary, scorer, source, reference, said)
-        output.remove()
+        output.end(_tell(summary, scorer, source, reference, said))
     state.wait_for_everyone()
     return summary
 
@@ -169,15 +168,15 @@ def _write_part(
     output.write(part.number, rows)
 
 
-def _write_summary(
-    target: Path,
+def _tell(
     summary: VariantSummary,
     scorer: Scorer,
     source: str,
     reference: str,
     settings: Mapping[str, Any],
-) -> None:
-    content = {
+) -> dict[str, Any]:
+    """What the summary of a run says."""
+    return {
         **asdict(summary),
         "input": os.path.basename(source),
         "reference": os.path.basename(reference),
@@ -185,4 +184,3 @@ def _write_summary(
         "model": type(scorer.engine.model).__name__,
         "environment": run_environment(),
     }
-    write_json(target.with_name(f"{target.name}.summary.json"), content)
