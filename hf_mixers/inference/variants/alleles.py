@@ -12,7 +12,7 @@ _LETTERS = frozenset(NUCLEOTIDES)
 # every reason that an output may name
 REASONS = {
     "malformed_line": "not the eight columns of a VCF, or a position that is not a number",
-    "no_alternate": "ALT is '.'",
+    "no_alternate": "the allele is '.'",
     "spanning_deletion": "ALT is '*'",
     "symbolic_allele": "ALT is <...> or a breakend",
     "malformed_allele": "an allele has letters that are not of DNA",
