@@ -55,15 +55,19 @@ def find_kind(file: str) -> Kind | None:
     return KINDS.get(os.path.splitext(name)[1])
 
 
-def find_files(source: str | os.PathLike | Sequence[str | os.PathLike]) -> tuple[list[str], Kind]:
-    """Sorted files of a source, all of one kind, and that kind.
+def find_files(
+    source: str | os.PathLike | Sequence[str | os.PathLike], *, keep_order: bool = False
+) -> tuple[list[str], Kind]:
+    """Sorted files of a source, each once, all of one kind, and that kind.
 
     Args:
         source: A file, a folder (searched with all folders in it), a glob pattern, or a list of
             these. In a folder, tables are read only if it has no sequence files.
+        keep_order: Sort the files of each folder and pattern only, and leave a list as it is.
     """
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    files = sorted(set(chain.from_iterable(_expand(os.fspath(one)) for one in sources)))
+    found = dict.fromkeys(chain.from_iterable(_expand(os.fspath(one)) for one in sources))
+    files = list(found) if keep_order else sorted(found)
     kinds: Any = sorted({find_kind(file) for file in files})
     if not kinds:
         raise ValueError("No files were given: a file, a folder or a glob pattern is accepted.")

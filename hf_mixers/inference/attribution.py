@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..models.tokenization_dna import DnaTokenizer
-from .engine import Engine, Item, Part, prefetch
+from .engine import Engine, Item, Part, stream_parts
 from .loading import load_classifier, make_engine
 from .records import Source, read_records
 
@@ -72,8 +73,8 @@ def attribute(
     engine = make_engine(model, tokenizer, load_classifier, options, **settings)
     check_method(engine, method, target, steps)
     records = read_records(source, shard=shard, **options)
-    for part in prefetch(engine.read_parts(records)):
-        yield from attribute_part(engine, part, method, target, steps)
+    compute = partial(attribute_part, method=method, target=target, steps=steps)
+    return stream_parts(engine, records, compute)
 
 
 def check_method(engine: Engine, method: str, target: str | None, steps: int) -> None:

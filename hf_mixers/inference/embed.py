@@ -1,6 +1,7 @@
 """One vector per sequence, or one per token, from any layer of a model."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .engine import Engine, Part, prefetch
+from .engine import Engine, Part, stream_parts
 from .loading import load_encoder, make_engine
 from .records import Source, read_records
 
@@ -63,8 +64,7 @@ def embed(
         strict=strict,
     )
     records = read_records(source, shard=shard, **options)
-    for part in prefetch(engine.read_parts(records)):
-        yield from embed_part(engine, part, layer, pooling)
+    return stream_parts(engine, records, partial(embed_part, layer=layer, pooling=pooling))
 
 
 def check_pooling(pooling: str, layer: int, rc_average: bool) -> None:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import Queue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from ..models.tokenization_table import TableTokenizer
 from .records import Record, read_files
+
+Result = TypeVar("Result")
 
 # batches of tokens that are read ahead, so that sequences of like length go together
 LOOK_AHEAD = 16
@@ -92,7 +94,7 @@ class Engine:
 
     def find_files(self, sources: Sequence[str]) -> list[str]:
         """The files that sources stand for."""
-        return find_files(list(sources))[0]
+        return find_files(list(sources), keep_order=True)[0]
 
     def read(self, sources: Sequence[str], **options: Any) -> Iterator[Record]:
         """Records of files, see `read_files`."""
@@ -262,6 +264,14 @@ def prefetch(parts: Iterator[Part]) -> Iterator[Part]:
         stop.set()
         if not queue.empty():
             queue.get_nowait()
+
+
+def stream_parts(
+    engine: Engine, records: Iterable[Record], compute: Callable[[Engine, Part], Iterable[Result]]
+) -> Iterator[Result]:
+    """Results of all records, one by one; the next part is read while one is computed."""
+    for part in prefetch(engine.read_parts(records)):
+        yield from compute(engine, part)
 
 
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:

@@ -196,20 +196,31 @@ class PartedOutput:
             overwrite: Write a file that exists again, and leave out parts of an earlier run.
             resume: Whether parts of an earlier run are used.
         """
-        if self.target.exists() and not overwrite:
-            raise ValueError(f"{self.target} is there already: --overwrite writes it again.")
-        if overwrite or not resume:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / RUN_FILE
-        if path.exists():
-            if json.loads(path.read_text(encoding="utf-8")) != self.content:
+        # parts without their settings are what is left of a folder that was being removed
+        if overwrite or not resume or not path.exists():
+            is_equal = False
+        else:
+            is_equal = json.loads(path.read_text(encoding="utf-8")) == self.content
+            if not is_equal and not self.target.exists():
                 raise ValueError(
                     f"{self.folder} holds parts of a run with other settings or input: --overwrite"
                     " leaves them out."
                 )
-        else:
+        # the output of a run that was stopped after joining is joined again
+        if self.target.exists() and not overwrite and not is_equal:
+            if not path.exists():
+                self.remove()
+            raise ValueError(f"{self.target} is there already: --overwrite writes it again.")
+        if not is_equal:
+            self.remove()
+            self.folder.mkdir(parents=True)
             write_json(path, self.content)
+
+    def remove(self) -> None:
+        """Remove the folder of parts; stopped halfway, what is left is not taken for a run."""
+        (self.folder / RUN_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def share(self, state: PartialState, **options: Any) -> dict[int, int]:
         """Prepare the folder once for all processes; return what `done` does, the same in all.
@@ -234,7 +245,7 @@ class PartedOutput:
             yield
         except ValueError:
             if not self.done():
-                shutil.rmtree(self.folder, ignore_errors=True)
+                self.remove()
             raise
 
     def done(self) -> dict[int, int]:
@@ -264,16 +275,23 @@ class PartedOutput:
         return total
 
     def join(self) -> Path:
-        """Join all parts to the file, which appears when it is complete."""
-        parts = sorted(self.folder.glob("part-*.done"))
-        if not parts:
+        """Join all parts to the file, which appears when it is complete; `end` is the last step."""
+        found = {int(path.stem.split("-")[1]): path for path in self.folder.glob("part-*.done")}
+        if not found:
             raise ValueError("There were no records: nothing is written.")
-        numbers = [int(path.stem.split("-")[1]) for path in parts]
+        numbers = sorted(found)
+        parts = [found[number] for number in numbers]
         if numbers != list(range(len(parts))):
             missing = min(set(range(len(parts))) - set(numbers))
             raise ValueError(f"{self.folder} has no part {missing}: run the command again.")
         partial = self.target.with_name(f".{self.target.name}")
         self.format.join(parts, partial, self.target)
         os.replace(partial, self.target)
-        shutil.rmtree(self.folder)
         return self.target
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary next to the joined file, and remove the parts."""
+        draft = self.folder / "summary.json"
+        write_json(draft, summary)
+        os.replace(draft, self.target.with_name(f"{self.target.name}.summary.json"))
+        self.remove()

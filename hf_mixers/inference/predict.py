@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from .engine import Engine, Item, Part, prefetch
+from .engine import Engine, Item, Part, stream_parts
 from .loading import load_classifier, make_engine
 from .records import Source, read_records
 
@@ -64,8 +64,7 @@ def predict(
         strict=strict,
     )
     records = read_records(source, shard=shard, **options)
-    for part in prefetch(engine.read_parts(records)):
-        yield from predict_part(engine, part)
+    return stream_parts(engine, records, predict_part)
 
 
 def predict_part(engine: Engine, part: Part) -> list[Prediction]:

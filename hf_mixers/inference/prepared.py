@@ -31,7 +31,7 @@ from ..data.other.unlabelled import (
     read_table_frame,
 )
 from .engine import Part
-from .loading import load_classifier, load_model
+from .loading import PICTURE_CLASSIFIER, load_classifier, load_model
 
 FILE = "preparation.json"
 # a name of each class that no other has
@@ -103,7 +103,9 @@ def make_row_engine(
     """An engine for rows, with the model of a checkpoint on a device."""
     is_picture = isinstance(preparation, PixelScaler) and preparation.read_as == "picture"
     if is_picture:
-        model = load_model(checkpoint, AutoModelForImageClassification, "classify", **options)
+        model = load_model(
+            checkpoint, AutoModelForImageClassification, "classify", PICTURE_CLASSIFIER, **options
+        )
     else:
         model = load_classifier(checkpoint, **options)
     return RowEngine(model, preparation, device=model.device, **settings)

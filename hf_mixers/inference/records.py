@@ -10,6 +10,8 @@ from itertools import chain
 from os import PathLike, fspath
 from typing import Any, BinaryIO, NamedTuple
 
+import pandas as pd
+
 from ..data.fasta import BYTE_ORDER_MARK, parse_fasta
 from ..data.fastq import parse_fastq
 from ..data.layout import Layout
@@ -43,10 +45,12 @@ def read_records(
 
     Args:
         source: Files, folders or glob patterns of FASTA, FASTQ, GenBank, CSV or parquet, plain or
-            gzip; `-` for FASTA or FASTQ on standard input, plain or gzip; or an iterable of texts,
-            of pairs of id and text, or of mappings with `sequence` and maybe `id`.
-        sequence_column: Column of a table with the sequence.
-        id_column: Column of a table with the id; `id` if there is one.
+            gzip, read in the order in which they are given; `-` for FASTA or FASTQ on standard
+            input, plain or gzip; or an iterable of texts, of pairs of id and text, of records, or
+            of mappings such as the rows of a data set. A text of letters alone is a sequence, any
+            other that comes first is the name of a file.
+        sequence_column: Column of a table, or key of a mapping, with the sequence.
+        id_column: Column or key with the id; `id` if there is one.
         shard: `(i, n)` gives every n-th record, from the i-th on.
 
     >>> [record.id for record in read_records([("a", "ACGT"), "GG"], shard=(1, 2))]
@@ -81,14 +85,21 @@ def _read_pairs(
 ) -> Iterator[tuple[str, str]]:
     if _is_path(source):
         return _read_files([source], sequence_column, id_column)  # type: ignore[list-item]
-    items = iter(source)  # type: ignore[arg-type]
+    if isinstance(source, pd.DataFrame):
+        names, rows = source.columns, source.itertuples(index=False, name=None)
+        source = (dict(zip(names, row, strict=True)) for row in rows)
+    if not isinstance(source, Iterable):
+        kind = type(source).__name__
+        raise ValueError(f"Files or an iterable of sequences are accepted, got {kind}.")
+    items = iter(source)
     first = next(items, None)
     if first is None:
         return iter(())
     rest = chain([first], items)
     if _is_path(first) and not _is_letters(first):
         return _read_files(list(rest), sequence_column, id_column)
-    return (_check_item(*_name_item(item, number)) for number, item in enumerate(rest, 1))
+    columns = (sequence_column, id_column)
+    return (_check_item(*_name_item(item, number, *columns)) for number, item in enumerate(rest, 1))
 
 
 def _is_path(item: Any) -> bool:
@@ -97,22 +108,30 @@ def _is_path(item: Any) -> bool:
 
 def _is_letters(item: Any) -> bool:
     """Whether a text is a sequence, and not the name of a file."""
-    return isinstance(item, str) and item != STDIN and item.isalpha()
+    return isinstance(item, str) and (item.isalpha() or not item)
 
 
-def _name_item(item: Any, number: int) -> tuple[str, str]:
+def _name_item(
+    item: Any, number: int, sequence_column: str, id_column: str | None
+) -> tuple[str, Any]:
     """Id and text of an item of an iterable."""
     if isinstance(item, str):
         return f"record_{number}", item
+    if isinstance(item, Record):
+        return item.id, item.sequence
     if isinstance(item, Mapping):
-        if "sequence" not in item:
-            raise ValueError(f"Item {number} has no 'sequence': it has {', '.join(item)}.")
-        return str(item.get("id") or f"record_{number}"), item["sequence"]
+        for name in filter(None, (sequence_column, id_column)):
+            if name not in item:
+                held = ", ".join(map(str, item))
+                raise ValueError(f"Item {number} has no {name!r}: it has {held}.")
+        given = item.get(id_column or "id")
+        name = f"record_{number}" if given in (None, "") else str(given)
+        return name, item[sequence_column]
     if isinstance(item, Sequence) and len(item) == 2:
         return str(item[0]), item[1]
     raise ValueError(
         f"Item {number} is {type(item).__name__}: text, a pair of id and text, or a mapping with"
-        " 'sequence' is accepted."
+        f" {sequence_column!r} is accepted."
     )
 
 
@@ -126,10 +145,12 @@ def _read_files(
     sources: Sequence[str | PathLike], sequence_column: str, id_column: str | None
 ) -> Iterator[tuple[str, str]]:
     if [fspath(source) for source in sources] == [STDIN]:
-        with _open_standard_input() as handle:
+        with open_standard_input() as handle:
             yield from _parse(handle, "standard input", None)
         return
-    files, kind = find_files(sources)
+    if STDIN in sources:
+        raise ValueError("Standard input (-) is read alone, got it together with files.")
+    files, kind = find_files(sources, keep_order=True)
     if kind in ("fasta", "fastq"):
         for file in files:
             with open_plain_or_gzip(file) as handle:
@@ -159,7 +180,7 @@ def _read_files(
 
 
 @contextmanager
-def _open_standard_input() -> Iterator[BinaryIO]:
+def open_standard_input() -> Iterator[BinaryIO]:
     """Standard input, unpacked if it is gzip; it stays open."""
     raw = sys.stdin.buffer
     start = raw.read(len(GZIP_START))

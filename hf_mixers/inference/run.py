@@ -12,7 +12,6 @@ from accelerate import PartialState
 from tqdm.auto import tqdm
 
 from ..reporting.environment import run_environment
-from ..reporting.files import write_json
 from .engine import Engine, Part, prefetch
 from .loading import join_processes
 from .memory import HeapTrimmer
@@ -82,6 +81,13 @@ def run_to_file(
     if is_stream and state.num_processes > 1:
         raise ValueError("Standard input is read by one process, got several: give files.")
     run = _describe(engine, sources, {**settings, **reading}, shard)
+    run_settings = {
+        "token_budget": engine.token_budget,
+        "rc_average": engine.both_strands,
+        "strict": engine.strict,
+        "shard": "/".join(map(str, shard)),
+        **reading,
+    }
     output = PartedOutput(target, run, columns, format)
     done = output.share(state, overwrite=overwrite, resume=not is_stream)
 
@@ -107,7 +113,7 @@ def run_to_file(
     if state.is_main_process:
         with output.keep_parts():
             output.join()
-        _write_summary(Path(target), summary, engine, settings, sources)
+        output.end(_tell(summary, engine, {**settings, **run_settings}, sources))
     state.wait_for_everyone()
     return summary
 
@@ -157,22 +163,23 @@ def _describe(
         "token_budget": engine.token_budget,
         "look_ahead": engine.look_ahead,
         "both_strands": engine.both_strands,
+        "strict": engine.strict,
         "shard": list(shard),
         "sources": [stamp_source(file) for file in files],
     }
 
 
-def _write_summary(
-    target: Path, summary: Summary, engine: Engine, settings: Mapping[str, Any], sources
-) -> None:
-    content = {
+def _tell(
+    summary: Summary, engine: Engine, settings: Mapping[str, Any], sources: Sequence[str]
+) -> dict[str, Any]:
+    """What the summary of a run says."""
+    return {
         **asdict(summary),
         "input": [Path(source).name for source in sources],
-        "settings": {**settings, "token_budget": engine.token_budget},
+        "settings": settings,
         "model": type(engine.model).__name__,
         "environment": run_environment(),
     }
-    write_json(target.with_name(f"{target.name}.summary.json"), content)
 
 
 def stamp_source(source: str) -> list[Any]:

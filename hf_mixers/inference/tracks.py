@@ -1,6 +1,7 @@
 """Attributions as tracks of a genome browser and as a picture."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,7 +10,6 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..reporting.atomic import write_atomically
 from ..reporting.files import write_json
 from ..reporting.plots import COLOURS, new_figure, save_figure
 from .attribution import Attribution, attribute_part
@@ -52,13 +52,16 @@ class TrackFormat:
 
     def join(self, parts: Sequence[Path], target: Path, name: Path) -> None:
         track, picture = name_tracks(name, self.method)
-        with write_atomically(track) as draft, open(draft, "w", encoding="utf-8") as file:
+        # among the parts, where nothing is left of a run that is stopped here
+        draft = parts[0].with_name(track.name)
+        with open(draft, "w", encoding="utf-8") as file:
             write_header(file, self.method)
             for part in parts:
                 with open(part.with_suffix(".track"), encoding="utf-8") as source:
                     shutil.copyfileobj(source, file)
+        os.replace(draft, track)
         if first := list(islice(_read_first(parts), _MOST_PANELS)):
-            draw_tracks(first, picture, self.method)
+            os.replace(draw_tracks(first, draft.with_suffix(".png"), self.method), picture)
         self.inner.join(parts, target, name)
 
 

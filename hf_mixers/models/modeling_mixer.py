@@ -177,7 +177,9 @@ class MixerModel(MixerPreTrainedModel):
     # whether several processes can share a pack, see `sharing`
     can_share_packs = False
     # what is to be said of sequences that are longer than the model is built for
-    beyond_built_length = "its ends may not hear each other"
+    beyond_built_length = (
+        "tokens farther apart than that may be outside each other's receptive field"
+    )
 
     def __init__(self, config: MixerConfig):
         super().__init__(config)

@@ -1,14 +1,25 @@
 """Predictions equal those of the model alone, whatever budget, shard, order or file."""
 
+import json
+import shutil
+
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hf_mixers import ChordMixerConfig, ChordMixerForSequenceClassification, DnaTokenizer
-from hf_mixers.inference import predict
+from hf_mixers import (
+    ChordMixerConfig,
+    ChordMixerForMaskedLM,
+    ChordMixerForSequenceClassification,
+    ChordMixerForSequencePairClassification,
+    ChordMixerForTokenClassification,
+    ChordMixerModel,
+    DnaTokenizer,
+)
+from hf_mixers.inference import attribute, predict
 from hf_mixers.models.dna import reverse_complement
 
-from .conftest import SMALL
+from .conftest import SMALL, save
 
 
 def probabilities(folder, text):
@@ -50,6 +61,45 @@ def test_a_checkpoint_without_the_head_is_refused(masked_lm):
         next(predict(masked_lm, ["ACGT"]))
     with pytest.raises(ValueError, match="is not the folder or Hub name of a model"):
         next(predict("/nowhere/at/all", ["ACGT"]))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ChordMixerForTokenClassification,
+        ChordMixerForSequencePairClassification,
+        ChordMixerForMaskedLM,
+        ChordMixerModel,
+    ],
+)
+def test_heads_of_other_kinds_are_refused(kind, tmp_path):
+    # weights of a head for tokens or for pairs may have the shapes of one for sequences
+    model = kind(ChordMixerConfig(**SMALL, num_labels=3))
+    with pytest.raises(
+        ValueError, match=f"ForSequenceClassification is accepted, got {kind.__name__}"
+    ):
+        predict(model, ["ACGT"], tokenizer=DnaTokenizer())
+    with pytest.raises(ValueError, match=f"cannot classify: it holds {kind.__name__}"):
+        predict(save(model, tmp_path), ["ACGT"])
+    with pytest.raises(ValueError, match="ForSequenceClassification is accepted"):
+        attribute(model, ["ACGT"], tokenizer=DnaTokenizer())
+
+
+def test_damaged_checkpoints_are_named(classifier, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(classifier, model)
+    weights = (model / "model.safetensors").read_bytes()
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"intermediate_size": 16}))
+    with pytest.raises(ValueError, match="has no weights that can be read and fit its config"):
+        predict(str(model), ["ACGT"])
+    (model / "config.json").write_text(json.dumps(config))
+    for content in (weights[: len(weights) // 2], b"nothing", None):
+        (model / "model.safetensors").unlink()
+        if content is not None:
+            (model / "model.safetensors").write_bytes(content)
+        with pytest.raises(ValueError, match="has no weights that can be read"):
+            predict(str(model), ["ACGT"])
 
 
 def test_numbers_and_several_labels_are_predicted_too():

@@ -45,6 +45,18 @@ def test_objects_are_texts_pairs_or_mappings():
     found = [(record.id, record.sequence) for record in read_records(items)]
     assert found == [("record_1", "ACGT"), ("b", "GG"), ("record_3", "TT"), ("d", "CC")]
     assert list(read_records([])) == []
+    # records themselves, an id that is 0, and no letters at all
+    records = list(read_records(["", {"id": 0, "sequence": "A"}]))
+    assert [(record.id, record.sequence) for record in records] == [("record_1", ""), ("0", "A")]
+    assert list(read_records(records)) == records
+    table = pd.DataFrame({"name": ["x"], "bases of": ["GG"]})
+    for source in (table, table.to_dict("records")):
+        (one,) = read_records(source, sequence_column="bases of", id_column="name")
+        assert (one.id, one.sequence) == ("x", "GG")
+    with pytest.raises(ValueError, match="Item 1 has no 'sequence': it has name, bases of"):
+        list(read_records(table))
+    with pytest.raises(ValueError, match="Files or an iterable of sequences are accepted, got int"):
+        read_records(3)
     with pytest.raises(ValueError, match="Item 1 is int: text, a pair of id and text"):
         list(read_records([3]))
     with pytest.raises(ValueError, match="Item 1 has no 'sequence': it has text"):
@@ -108,3 +120,14 @@ def test_a_gzip_file_that_is_cut_short_is_named(tmp_path, sequences):
     (tmp_path / "cut.fa.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"cut.fa.gz is cut short or damaged"):
         list(read_records(tmp_path / "cut.fa.gz"))
+
+
+def test_files_are_read_in_the_order_in_which_they_are_given(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.fa").write_text(f">{name}\nACGT\n")
+    files = [tmp_path / f"{name}.fa" for name in "cab"]
+    assert [one.id for one in read_records(files)] == ["c", "a", "b"]
+    # a folder is sorted, and a file is read once
+    assert [one.id for one in read_records([files[2], tmp_path])] == ["b", "a", "c"]
+    with pytest.raises(ValueError, match=r"Standard input \(-\) is read alone"):
+        list(read_files(["-", str(files[0])]))

@@ -179,7 +179,7 @@ def test_a_longer_sequence_than_built_for_runs_and_warns_once(row, caplog):
     assert len(warnings) == 1
     # attention has no ends that are too far apart
     is_attention = row.name in ("mrsformer", "combiner")
-    assert ("may not hear each other" in warnings[0]) != is_attention
+    assert ("receptive field" in warnings[0]) != is_attention
 
 
 @every_family

@@ -12,7 +12,7 @@ _LETTERS = frozenset(NUCLEOTIDES)
 # every reason that an output may name
 REASONS = {
     "malformed_line": "not the eight columns of a VCF, or a position that is not a number",
-    "no_alternate": "ALT is '.'",
+    "no_alternate": "the allele is '.'",
     "spanning_deletion": "ALT is '*'",
     "symbolic_allele": "ALT is <...> or a breakend",
     "malformed_allele": "an allele has letters that are not of DNA",
@@ -88,8 +88,8 @@ def _find_target(
 
 def _check_alternate(alt: str) -> str:
     """Why an alternate allele cannot be scored, whatever the reference is."""
-    if alt == "*":
-        return "spanning_deletion"
+    if alt in ("*", "."):
+        return "spanning_deletion" if alt == "*" else "no_alternate"
     if any(mark in alt for mark in "<[]") or (len(alt) > 1 and "." in (alt[0], alt[-1])):
         return "symbolic_allele"
     if not alt or not _LETTERS.issuperset(alt.upper().replace("U", "T")):

@@ -10,7 +10,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ..outputs import choose_format
-from .records import VCF_ENDINGS, VariantRecord
+from .records import VCF_ENDINGS, VariantRecord, find_kind
 from .score import AlleleScore
 
 logger = logging.get_logger(__name__)
@@ -102,6 +102,12 @@ class VcfWriter:
         entries = self._make_entries(alleles)
         if not entries:
             return line
+        given = {entry.split(b"=")[0].decode("latin-1") for entry in fields[7].split(b";")}
+        if taken := sorted(given & set(self.keys.values())):
+            raise ValueError(
+                f"A record of the input has {taken[0]} in its INFO already: another prefix is"
+                " accepted."
+            )
         text = ";".join(entries).encode()
         # a dot stands for an empty INFO
         fields[7] = text if fields[7] == b"." else fields[7] + b";" + text
@@ -230,7 +236,7 @@ class TableWriter:
 def check_target(source: str, target: Path) -> None:
     """Refuse an output that the input cannot become."""
     if is_vcf(target):
-        if not is_vcf(source) and source != "-":
+        if find_kind(source) == "table":
             raise ValueError(f"{source} is a table: it becomes .tsv or .parquet, not {target}.")
         if not os.fspath(target).lower().endswith(".vcf"):
             import_pysam()

@@ -3,13 +3,12 @@
 import gzip
 import os
 import re
-import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...data.records import Kind, open_streams, read_features, read_rows
-from ..records import STDIN
+from ..records import STDIN, open_standard_input
 
 # what stands in the header instead of a VCF
 _MAGIC = b"##fileformat=VCF"
@@ -129,9 +128,7 @@ def _read_lines(path: str, name: str) -> Iterator[bytes]:
 def _open(path: str) -> Any:
     """The bytes of a file or of standard input, unpacked if they are packed."""
     if path == STDIN:
-        stream: Any = sys.stdin.buffer
-        is_packed = stream.peek(2)[:2] == b"\x1f\x8b"
-        return gzip.GzipFile(fileobj=stream) if is_packed else stream
+        return open_standard_input()
     with open(path, "rb") as handle:
         start = handle.read(18)
         if _BGZF_START.match(start):

@@ -112,6 +112,7 @@ def score_to_file(
         **settings,
         **scorer.describe(),
         "prefix": prefix,
+        "strict": strict,
         "shard": list(shard),
         "sources": [stamp_source(one) for one in (source, reference)],
     }
@@ -143,7 +144,8 @@ def score_to_file(
             summary.merge(json.loads(path.read_text(encoding="utf-8")))
         with output.keep_parts():
             output.join()
-        _write_summary(target, summary, scorer, source, reference, settings)
+        said = {**settings, "strict": strict, "shard": "/".join(map(str, shard))}
+        output.end(_tell(summary, scorer, source, reference, said))
     state.wait_for_everyone()
     return summary
 
@@ -166,15 +168,15 @@ def _write_part(
     output.write(part.number, rows)
 
 
-def _write_summary(
-    target: Path,
+def _tell(
     summary: VariantSummary,
     scorer: Scorer,
     source: str,
     reference: str,
     settings: Mapping[str, Any],
-) -> None:
-    content = {
+) -> dict[str, Any]:
+    """What the summary of a run says."""
+    return {
         **asdict(summary),
         "input": os.path.basename(source),
         "reference": os.path.basename(reference),
@@ -182,4 +184,3 @@ def _write_summary(
         "model": type(scorer.engine.model).__name__,
         "environment": run_environment(),
     }
-    write_json(target.with_name(f"{target.name}.summary.json"), content)

@@ -86,8 +86,13 @@ def score_variants(
     if options:
         raise ValueError(f"{sorted(options)[0]} is not an option of score_variants.")
     records = take_shard(read_variants(variants), shard)
-    parts: Any = prefetch(read_parts(scorer, records, Reference(reference), strict))  # type: ignore[arg-type]
-    for part in parts:
+    return _stream(scorer, read_parts(scorer, records, Reference(reference), strict), strict)
+
+
+def _stream(scorer: Scorer, parts: Iterator[VariantPart], strict: bool) -> Iterator[AlleleScore]:
+    """Scores one by one; the next part is read while one is computed."""
+    found: Any = prefetch(parts)  # type: ignore[arg-type]
+    for part in found:
         for alleles in score_part(scorer, part, strict):
             yield from alleles
 

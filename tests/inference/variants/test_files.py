@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 from hf_mixers.cli.main import app
 from hf_mixers.inference import engine, outputs
-from hf_mixers.inference.variants import REASONS, score_variants
+from hf_mixers.inference.variants import REASONS, Reference, score_variants
+from hf_mixers.inference.variants.alleles import find_targets
+from hf_mixers.inference.variants.records import VariantRecord
 from tests.inference.test_run import run
 from tests.inference.variants.made import HEADER, WINDOW, bad_lines
 
@@ -302,6 +304,15 @@ def test_outputs_are_refused_before_anything_is_scored(vcf, masked_lm, genome, t
         score(masked_lm, first, genome, tmp_path / "second.vcf")
     score(masked_lm, first, genome, tmp_path / "second.vcf", "--prefix", "B", "--scores", "llr")
     assert b";B_LLR=" in (tmp_path / "second.vcf").read_bytes()
+    # keys that the header does not declare
+    lines = first.read_bytes().splitlines(keepends=True)
+    first.write_bytes(b"".join(line for line in lines if b"##INFO=<ID=HFM_" not in line))
+    with pytest.raises(ValueError, match=r"has HFM_[A-Z_]+ in its INFO already: another prefix"):
+        score(masked_lm, first, genome, tmp_path / "third.vcf")
+    fasta = tmp_path / "a.fa"
+    fasta.write_text(">a\nACGT\n")
+    with pytest.raises(ValueError, match=r"a.fa has an ending that is not known: .vcf"):
+        score(masked_lm, fasta, genome, tmp_path / "third.vcf")
 
 
 def test_a_vcf_without_records_stays_one(masked_lm, genome, tmp_path):
@@ -385,3 +396,23 @@ def test_nothing_is_written_to_standard_output_before_the_input_is_seen(vcf, mas
     words = ("score-variants", masked_lm, vcf, "-r", tmp_path / "no.fa", "--window", WINDOW)
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert (result.stdout, "is not a file" in str(result.exception)) == ("", True)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_standard_input_is_a_vcf_plain_or_packed(is_packed, vcf, masked_lm, genome, tmp_path):
+    given = Path(vcf).read_bytes()
+    content = gzip.compress(given) if is_packed else given
+    words = ("score-variants", masked_lm, "-", "-r", genome, "--window", WINDOW, "--scores", "llr")
+    result = CliRunner().invoke(app, [str(word) for word in words], input=content)
+    assert result.exit_code == 0
+    assert strip_keys(result.stdout_bytes) == given
+
+
+def test_a_dot_among_alternate_alleles_is_none(masked_lm, genome, reference):
+    base = reference["chr1"][99].upper()
+    row = {"chrom": "chr1", "pos": 100, "ref": base, "alt": "."}
+    (one,) = score_variants(masked_lm, [row], genome, window=WINDOW)
+    assert one.reason == "no_alternate"
+    record = VariantRecord(0, "", "chr1", 100, base, (".", "*"), "", b"")
+    targets = find_targets(record, Reference(genome), WINDOW)
+    assert [target.reason for target in targets] == ["no_alternate", "spanning_deletion"]
