@@ -153,7 +153,7 @@ def build_language_model(
             f"Models are those of {', '.join(FAMILIES)} or a model type of transformers, got "
             f"{name!r}."
         ) from None
-    auto_class = OBJECTIVES[objective]
+    auto_class: Any = OBJECTIVES[objective]
     if type(config) not in auto_class._model_mapping:
         raise ValueError(
             f"The model type {name!r} of transformers has no {objective} language model."
