@@ -7,11 +7,10 @@
 
 `--model` is a family of this package or any model type of transformers. A table (parquet) names the
 parts of its texts in a column; of other files the last tenth of every text is for testing and the
-tenth before it for validation. The report has loss, perplexity and bits per token of the test part
-next to n-gram models on the same windows.
+tenth before it for validation. The report has loss, perplexity and bits per character of the test
+part next to n-gram models on the same windows.
 """
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -22,12 +21,18 @@ from hf_mixers.cli import run_as_script
 from hf_mixers.data import TokenWindows
 from hf_mixers.recipes.language_model import (
     build_language_model,
+    count_characters,
     encode_parts,
     load_texts,
     make_collator,
     make_tokenizer,
 )
-from hf_mixers.recipes.options import RunArguments, change_arguments, find_checkpoint
+from hf_mixers.recipes.options import (
+    RunArguments,
+    change_arguments,
+    find_checkpoint,
+    parse_settings,
+)
 from hf_mixers.recipes.path import begin_run, save_model
 from hf_mixers.reporting.environment import run_environment
 from hf_mixers.reporting.files import write_json
@@ -38,7 +43,7 @@ from hf_mixers.training import MixerTrainer
 class Options:
     """Data, tokens and model."""
 
-    data: str = field(metadata={"help": "Text, FASTA (also gzip) or parquet."})
+    data: str = field(metadata={"help": "Text, FASTA, FASTQ, GenBank (also gzip) or parquet."})
     text_column: str = field(default="text", metadata={"help": "Column of a table."})
     split_column: str = field(default="split", metadata={"help": "Column with the parts."})
     tokenizer: str = field(default="char", metadata={"help": "'char', 'byte' or 'dna'."})
@@ -52,6 +57,13 @@ class Options:
     ngram_orders: list[int] = field(default_factory=lambda: [0, 3, 5])
     report_on: str = field(default="test", metadata={"help": "'test' or 'validation'."})
     smoke: bool = field(default=False, metadata={"help": "A run of seconds."})
+
+    def __post_init__(self) -> None:
+        if self.report_on not in ("test", "validation"):
+            raise ValueError(f"report_on must be test or validation, got {self.report_on!r}.")
+        for name in ("num_windows", "max_eval_windows"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
 
 @dataclass
@@ -87,8 +99,14 @@ def main(arguments: list[str] | None = None) -> dict:
         step = -(-len(windows) // options.max_eval_windows)
         held_out[part] = [windows[place] for place in range(0, len(windows), step)]
     model = build_language_model(
-        options.model, options.objective, tokenizer, options.window, json.loads(options.settings)
+        options.model,
+        options.objective,
+        tokenizer,
+        options.window,
+        parse_settings(options.settings),
     )
+    orders = options.ngram_orders if options.objective == "causal" else []
+    baselines = {order: NgramBaseline(order, len(tokenizer)) for order in orders}
     print(f"{type(model).__name__}: {model.num_parameters():,} parameters", flush=True)
     trainer = MixerTrainer(
         model,
@@ -110,12 +128,13 @@ def main(arguments: list[str] | None = None) -> dict:
     if not save_model(trainer):
         return {}
     reports = {"model": describe_loss(loss, count)}
-    for order in options.ngram_orders if options.objective == "causal" else ():
-        baseline = NgramBaseline(order, len(tokenizer)).fit(parts["train"])
-        reports[f"{order + 1}-grams"] = baseline.score(rows)
+    for order, baseline in baselines.items():
+        reports[f"{order + 1}-grams"] = baseline.fit(parts["train"]).score(rows)
+    tokens_per_character = count / max(1, count_characters(rows, tokenizer))
     for name, report in reports.items():
+        report["bits_per_character"] = report["bits_per_token"] * tokens_per_character
         print(f"{name}: perplexity {report['perplexity']:.4f}", end=", ")
-        print(f"{report['bits_per_token']:.4f} bits per token", flush=True)
+        print(f"{report['bits_per_character']:.4f} bits per character", flush=True)
     folder = Path(training.output_dir)
     tokenizer.save_pretrained(folder)
     results = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_mixers.models.ops_multiresolution import merge_parts
+from hf_mixers.models.neighbours import merge_parts
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,9 +27,9 @@ def scores(parts, sizes):
 def test_parts_are_merged_with_the_fewest_scores():
     sizes = [1000, 500, 480, 100, 90, 80, 3]
     parts = [(place, place + 1) for place in range(len(sizes))]
-    assert merge_parts(parts, sizes, 1) == [(0, 7)]
-    assert merge_parts(parts, sizes, 2) == [(0, 1), (1, 7)]
-    assert merge_parts(parts, sizes, 3) == [(0, 1), (1, 3), (3, 7)]
-    assert merge_parts(parts, sizes, 7) == parts
-    costs = [scores(merge_parts(parts, sizes, most), sizes) for most in range(1, 8)]
+    assert merge_parts(parts, sizes, 1, 2) == [(0, 7)]
+    assert merge_parts(parts, sizes, 2, 2) == [(0, 1), (1, 7)]
+    assert merge_parts(parts, sizes, 3, 2) == [(0, 1), (1, 3), (3, 7)]
+    assert merge_parts(parts, sizes, 7, 2) == parts
+    costs = [scores(merge_parts(parts, sizes, most, 2), sizes) for most in range(1, 8)]
     assert costs == sorted(costs, reverse=True)

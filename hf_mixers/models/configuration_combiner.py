@@ -157,10 +157,6 @@ class CombinerConfig(MixerConfig):
                 "exclude_own_span=False is for causal=False: a summary of the own span would show "
                 "a token what comes after it."
             )
-        if self.ngram_size is not None:
-            raise ValueError(
-                "ngram_size is for causal=False: the word around a token shows what comes after it."
-            )
         if self.pooling in ("cls", "first"):
             raise ValueError(
                 f"pooling={self.pooling!r} is for causal=False: the first token of a causal model "

@@ -28,7 +28,8 @@ class CausalLMHead(MixerHead, GenerationMixin):
         past_key_values: A cache that the model has filled with what comes before `input_ids`;
             `attention_mask` is then of both.
         use_cache: Return a cache.
-        logits_to_keep: Compute logits for this many last columns of the input only; 0: for all.
+        logits_to_keep: Compute logits for this many last columns of the input only, or for the
+            columns of a tensor of indices; 0: for all.
     """
 
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
@@ -59,7 +60,7 @@ class CausalLMHead(MixerHead, GenerationMixin):
         labels: Tensor | None = None,
         past_key_values=None,
         use_cache: bool | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
         cu_seq_lens_q: Tensor | None = None,
         max_length_q: int | None = None,
         output_hidden_states: bool | None = None,
@@ -82,6 +83,8 @@ class CausalLMHead(MixerHead, GenerationMixin):
             **kwargs,
         )
         hidden, loss = encoded.hidden, None
+        # all columns where it is 0
+        kept = logits_to_keep if torch.is_tensor(logits_to_keep) else slice(-logits_to_keep, None)
         if labels is not None:
             targets = next_tokens(
                 pack_labels(labels, encoded.shapes[0], encoded.pack), encoded.pack
@@ -90,9 +93,9 @@ class CausalLMHead(MixerHead, GenerationMixin):
             loss = self.loss_function(
                 packed, targets, num_items_in_batch=num_items_in_batch, **checked
             )
-            logits = encoded.unpack(packed)[0][:, -logits_to_keep:]
-        elif logits_to_keep:
-            logits = self.lm_head(encoded.unpack(hidden)[0][:, -logits_to_keep:])
+            logits = encoded.unpack(packed)[0][:, kept]
+        elif torch.is_tensor(logits_to_keep) or logits_to_keep:
+            logits = self.lm_head(encoded.unpack(hidden)[0][:, kept])
         else:
             logits = encoded.unpack(self.lm_head(hidden))[0]
         return CausalLMOutputWithPast(

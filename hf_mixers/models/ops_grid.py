@@ -15,7 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .neighbours import find_parts
 from .packing import Pack
+
+# scores of a sequence are this power of its length, for segments of about its square root
+POWER = 1.5
 
 
 class GridBlock(NamedTuple):
@@ -194,15 +198,10 @@ def _find_blocks(pack: Pack, segment: int | None) -> list[GridBlock]:
             is_full = is_laid_out and pack.valid is None and rows * width == longest
             blocks.append(GridBlock(count, rows, width, is_full))
         return blocks
-    blocks, sizes, first = [], pack.sizes, 0
-    for last, size in enumerate(sizes):
-        following = sizes[last + 1] if last + 1 < len(sizes) else 0
-        # so little padding that costs grow by less than a third, whatever the mix of lengths
-        if following < sizes[first] * 7 / 8 - 4 or following == 0:
-            rows, width = _shape(sizes[first], segment)
-            is_full = rows * width == size
-            blocks.append(GridBlock(last + 1 - first, rows, width, is_full))
-            first = last + 1
+    blocks, sizes = [], pack.sizes
+    for first, end in find_parts(pack, POWER):
+        rows, width = _shape(sizes[first], segment)
+        blocks.append(GridBlock(end - first, rows, width, rows * width == sizes[end - 1]))
     return blocks
 
 

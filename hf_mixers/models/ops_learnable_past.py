@@ -228,5 +228,8 @@ def _with_block_before(blocks: Tensor) -> Tensor:
 
 def _to_blocks(rows: Tensor, count: int, size: int) -> Tensor:
     """Tokens `(B, H, n, d)` -> `(B, H, M, s, d)`, 0 beyond the last one."""
+    if use_static_layout():
+        # a compiler that saw a length with padding expects the layout that padding gives
+        rows = rows.contiguous()
     rows = functional.pad(rows, (0, 0, 0, count * size - rows.shape[2]))
     return rows.unflatten(2, (count, size))

@@ -15,8 +15,9 @@ from torch.nn import functional
 
 from .packing import at_least_float32, use_static_layout
 
-# scores in memory at a time: such as caches hold
+# scores in memory at a time: on a processor such as caches hold, on an accelerator 128 MiB
 CHUNK = 1 << 18
+ACCELERATOR_CHUNK = 1 << 25
 
 See = Callable[[Tensor], Tensor]
 
@@ -97,6 +98,7 @@ class _LineAttention(torch.autograd.Function):
 def _chunks(query: Tensor, key: Tensor) -> Iterator[slice]:
     """Lines whose scores are computed together."""
     count = query.shape[0]
-    step = max(1, CHUNK // max(1, query.shape[1] * key.shape[1]))
+    most = CHUNK if query.device.type == "cpu" else ACCELERATOR_CHUNK
+    step = max(1, most // max(1, query.shape[1] * key.shape[1]))
     for first in range(0, count, step):
         yield slice(first, min(first + step, count))

@@ -58,7 +58,8 @@ def levels_of(length: int) -> Iterator[list[Level]]:
     """
     for level in range((length - 1).bit_length()):
         size = 1 << level
-        groups, rest = divmod(length, 2 * size)
+        # lengths of compilers have no divmod
+        groups, rest = length // (2 * size), length % (2 * size)
         found = [Level(0, groups, size, size)] if groups else []
         if rest > size:
             found.append(Level(groups * 2 * size, 1, size, rest - size))

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .neighbours import find_parts
 from .packing import Pack, at_least_float32
 
-# blocks of a batch on an accelerator, on which each costs as many launches as a large one
-MOST_BLOCKS = 4
+# scores of a sequence are the square of its length
+POWER = 2
 
 
 class Block(NamedTuple):
@@ -39,8 +40,10 @@ class Scale:
     group: Tensor  # (T,) the coarse row of each row
     first: Tensor  # (C,) the first row of each coarse row
     sizes: Tensor  # (C,) rows that a coarse row stands for, 0 if it is padding of its block
-    members: Tensor | None  # static packs: (C, scale) the rows of each coarse row, of which
+    # static packs and accelerators: (C, scale) the rows of each coarse row, of which
+    members: Tensor | None
     are_there: Tensor | None  # (C, scale, 1) some are none of its own
+    is_static: bool
     is_regular: bool  # coarse rows are `scale` neighbouring rows each, without any padding
 
     @property
@@ -105,11 +108,13 @@ def _make_scale(pack: Pack, scale: int, num_prefix: int) -> Scale:
         regular = regular and not pack.is_static and all(n % scale == 0 for n in pack.sizes)
     first = pack.starts[sequence] + offset
     members = are_there = None
-    if pack.is_static and not regular:
+    if not regular and (pack.is_static or device.type != "cpu"):
         steps = torch.arange(scale, device=device)
         members = (first[:, None] + steps).clamp(max=pack.num_rows - 1)
         are_there = (steps < sizes[:, None])[:, :, None]
-    return Scale(scale, tuple(blocks), group, first, sizes, members, are_there, regular)
+    return Scale(
+        scale, tuple(blocks), group, first, sizes, members, are_there, pack.is_static, regular
+    )
 
 
 def _find_blocks(pack: Pack, scale: int, num_prefix: int) -> tuple[list[Block], bool]:
@@ -133,58 +138,18 @@ def _find_blocks(pack: Pack, scale: int, num_prefix: int) -> tuple[list[Block], 
         return blocks, all(r.is_laid_out for r in pack.rectangles)
     blocks, sizes = [], pack.sizes
     # the partition does not depend on the scale, so queries and keys of two scales match
-    for first, end in _find_parts(pack):
+    for first, end in find_parts(pack, POWER):
         width = count_groups(sizes[first], scale, num_prefix)
         is_full = count_groups(sizes[end - 1], scale, num_prefix) == width
         blocks.append(Block(end - first, width, is_full))
     return blocks, all(block.is_full for block in blocks)
 
 
-def _find_parts(pack: Pack) -> list[tuple[int, int]]:
-    """Sequences of similar lengths, as first and end in the pack."""
-    if "parts" in pack.notes:
-        return pack.notes["parts"]
-    parts, sizes, first = [], pack.sizes, 0
-    for last in range(len(sizes)):
-        following = sizes[last + 1] if last + 1 < len(sizes) else 0
-        # so little padding that scores grow by less than a third, whatever the mix of lengths
-        if following < sizes[first] * 7 / 8 - 4 or following == 0:
-            parts.append((first, last + 1))
-            first = last + 1
-    if pack.lengths.device.type != "cpu":
-        parts = merge_parts(parts, sizes, MOST_BLOCKS)
-    pack.notes["parts"] = parts
-    return parts
-
-
-def merge_parts(
-    parts: list[tuple[int, int]], sizes: Sequence[int], most: int
-) -> list[tuple[int, int]]:
-    """At most so many parts, of neighbours joined such that there are as few scores as possible."""
-    # best[k]: cost of the first k parts and where the last of their groups begins
-    best: list[tuple[int, list[int]]] = [(0, [])] + [
-        (parts[end - 1][1] * sizes[0] ** 2, [0]) for end in range(1, len(parts) + 1)
-    ]
-    for _ in range(most - 1):
-        longer = best[:1]
-        for end in range(1, len(parts) + 1):
-            choices = [best[end]]
-            for begin in range(1, end):
-                first = parts[begin][0]
-                cost = (parts[end - 1][1] - first) * sizes[first] ** 2
-                choices.append((best[begin][0] + cost, [*best[begin][1], begin]))
-            longer.append(min(choices, key=lambda choice: (choice[0], len(choice[1]))))
-        best = longer
-    begins = best[len(parts)][1]
-    ends = [*begins[1:], len(parts)]
-    return [(parts[begin][0], parts[end - 1][1]) for begin, end in zip(begins, ends, strict=True)]
-
-
 def pool(rows: Tensor, at: Scale) -> Tensor:
     """Means of groups, `(T, D)` -> `(C, D)`; padding of blocks is 0."""
     if at.scale == 1 and at.is_regular:
         return rows
-    if at.members is not None:
+    if at.is_static and at.members is not None:
         # few operations, for compilers to fuse; they derive the gradient themselves
         return (rows[at.members] * at.are_there).sum(1) * _shares(at, rows)
     return _LinearMap.apply(rows, lambda x: _mean_groups(x, at), lambda x: _spread_groups(x, at))
@@ -194,7 +159,7 @@ def repeat(coarse: Tensor, at: Scale) -> Tensor:
     """Every row gets the coarse row of its group, `(C, D)` -> `(T, D)`."""
     if at.scale == 1 and at.is_regular:
         return coarse
-    if at.members is not None:
+    if at.is_static and at.members is not None:
         return coarse.index_select(0, at.group)
     return _LinearMap.apply(coarse, lambda x: _take_groups(x, at), lambda x: _sum_groups(x, at))
 
@@ -218,6 +183,11 @@ class _LinearMap(torch.autograd.Function):
 def _sum_groups(rows: Tensor, at: Scale) -> Tensor:
     if at.is_regular:
         groups = rows.unflatten(0, (-1, at.scale))
+        return groups.sum(1, dtype=at_least_float32(rows.new_empty(0)).dtype).to(rows.dtype)
+    if at.members is not None and at.are_there is not None:
+        # few launches; a processor is faster with one member of all groups after the other
+        groups = rows.index_select(0, at.members.flatten()).unflatten(0, at.members.shape)
+        groups = groups * at.are_there.to(rows.dtype)
         return groups.sum(1, dtype=at_least_float32(rows.new_empty(0)).dtype).to(rows.dtype)
     out = at_least_float32(rows.new_zeros(at.first.shape[0], rows.shape[1]))
     last_row = rows.shape[0] - 1

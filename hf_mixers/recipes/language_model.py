@@ -1,12 +1,13 @@
 """Language models of texts and of DNA: data, tokenizer, model and evaluation."""
 
-import gzip
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -18,9 +19,14 @@ from transformers.utils import logging
 
 from ..auto import FAMILIES
 from ..data import CausalLMCollator, FlatCollator, MaskedLMCollator, PaddedCollator, hold_out_ends
+from ..data.checks import DNA_LETTERS
+from ..data.fasta import explain_encoding
+from ..data.records import find_kind, open_plain_or_gzip, open_streams, read_rows
+from ..models.dna import find_other_letter
 from ..models.tokenization_byte import ByteTokenizer
 from ..models.tokenization_char import CharTokenizer
 from ..models.tokenization_dna import DnaTokenizer
+from .models import known_fields_of, name_closest
 
 logger = logging.get_logger(__name__)
 
@@ -28,32 +34,26 @@ OBJECTIVES = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}
 TOKENIZERS = ("char", "byte", "dna")
 # names of parts in columns of tables
 _PARTS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
-_FASTA = (".fa", ".fasta", ".fna")
 
 
 def load_texts(
     path: str | Path, text_column: str = "text", split_column: str = "split"
 ) -> dict[str, list[str]]:
-    """Texts of a file, by part: FASTA or plain text (also gzip), or a table with parts (parquet).
+    """Texts of a file, by part: sequences, plain text (also gzip), or a table with parts.
 
-    Records of FASTA and whole text files have one part, `all`.
+    Records of FASTA, FASTQ and GenBank and whole text files have one part, `all`.
     """
-    path = Path(path)
-    if path.suffix == ".parquet":
-        return _load_table(path, text_column, split_column)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        if Path(path.name.removesuffix(".gz")).suffix not in _FASTA:
-            return {"all": [file.read()]}
-        records: list[list[str]] = []
-        for line in file:
-            if line.startswith(">"):
-                records.append([])
-            elif records:
-                records[-1].append(line.strip())
-    if not records:
-        raise ValueError(f"{path} has no FASTA records: lines that begin with '>' are accepted.")
-    return {"all": ["".join(lines) for lines in records]}
+    kind = find_kind(str(path))
+    if kind == "parquet":
+        return _load_table(Path(path), text_column, split_column)
+    if kind in ("fasta", "fastq", "genbank"):
+        (stream,) = open_streams([str(path)], kind)
+        return {"all": [row["sequence"] for row in read_rows(str(path), kind, stream)]}
+    with open_plain_or_gzip(str(path)) as file:
+        try:
+            return {"all": [file.read().decode()]}
+        except UnicodeDecodeError as error:
+            raise ValueError(explain_encoding(str(path), error)) from None
 
 
 def _load_table(path: Path, text_column: str, split_column: str) -> dict[str, list[str]]:
@@ -82,7 +82,21 @@ def make_tokenizer(kind: str, texts: Sequence[str]) -> PreTrainedTokenizerBase:
 def encode_parts(
     texts: Mapping[str, Sequence[str]], tokenizer: PreTrainedTokenizerBase
 ) -> dict[str, list[np.ndarray]]:
-    """Token ids of each text, by part; one part `all` is divided, the ends of texts held out."""
+    """Token ids of each text, by part; one part `all` is divided, the ends of texts held out.
+
+    White space does not count as bases, and other letters are refused.
+    """
+    if isinstance(tokenizer, DnaTokenizer):
+        texts = {
+            part: ["".join(text.split()) for text in members] for part, members in texts.items()
+        }
+        for text in chain.from_iterable(texts.values()):
+            place = find_other_letter(text, DNA_LETTERS)
+            if place >= 0:
+                raise ValueError(
+                    f"The tokenizer dna reads {DNA_LETTERS} in upper or lower case, got "
+                    f"{text[place]!r}."
+                )
     ids = {
         part: [
             np.asarray(tokenizer(text, return_attention_mask=False)["input_ids"])
@@ -93,19 +107,38 @@ def encode_parts(
     return hold_out_ends(ids["all"]) if "all" in ids else ids
 
 
+def count_characters(rows: Sequence[np.ndarray], tokenizer: PreTrainedTokenizerBase) -> int:
+    """Characters of windows that are predicted: all but the first token's.
+
+    A byte is a part of a character, which counts where it begins.
+    """
+    if isinstance(tokenizer, ByteTokenizer):
+        text = [tokenizer.decode_bytes(ids[1:]) for ids in rows]
+        return sum(byte & 0xC0 != 0x80 for part in text for byte in part)
+    return sum(len(ids) - 1 for ids in rows)
+
+
 def build_language_model(
     name: str, objective: str, tokenizer: PreTrainedTokenizerBase, length: int, settings: Mapping
 ) -> PreTrainedModel:
     """A new model of a family, or of a model type of transformers, for an objective."""
     if objective not in OBJECTIVES:
         raise ValueError(f"Objectives are {', '.join(OBJECTIVES)}, got {objective!r}.")
+    known = known_fields_of(name)
+    unknown = [field for field in settings if field not in known]
+    if known and unknown:
+        raise ValueError(name_closest(unknown[0], known, "config field"))
     fields: dict[str, Any] = {"vocab_size": len(tokenizer), "max_position_embeddings": length}
     if name in FAMILIES:
         family = FAMILIES[name]
         model_class = family.model_class(OBJECTIVES[objective])
         if objective == "causal":
             fields["causal"] = True
-        return model_class(family.config(**fields, **settings))
+        try:
+            return _without_special(model_class(family.config(**fields, **settings)), tokenizer)
+        except StrictDataclassError as error:
+            # in several lines for a value of the wrong type
+            raise ValueError(" ".join(str(error).split())) from error
     try:
         config = AutoConfig.for_model(
             name,
@@ -120,7 +153,19 @@ def build_language_model(
             f"Models are those of {', '.join(FAMILIES)} or a model type of transformers, got "
             f"{name!r}."
         ) from None
-    return OBJECTIVES[objective].from_config(config)
+    auto_class: Any = OBJECTIVES[objective]
+    if type(config) not in auto_class._model_mapping:
+        raise ValueError(
+            f"The model type {name!r} of transformers has no {objective} language model."
+        )
+    return _without_special(auto_class.from_config(config), tokenizer)
+
+
+def _without_special(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """A model that generates none of the special tokens, of which texts have none."""
+    if model.can_generate() and model.generation_config is not None:
+        model.generation_config.suppress_tokens = sorted(tokenizer.all_special_ids)
+    return model
 
 
 def make_collator(

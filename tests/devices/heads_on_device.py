@@ -11,8 +11,8 @@ from benchmarks.speed.commands import devices
 from hf_mixers import CombinerForCausalLM, DnaTokenizer
 from hf_mixers.data import FlatCollator, MaskedLMCollator, PaddedCollator
 from hf_mixers.models import sharing_rotation
+from hf_mixers.models.neighbours import MOST_BLOCKS
 from hf_mixers.models.ops_chord import chord_offsets
-from hf_mixers.models.ops_multiresolution import MOST_BLOCKS
 from hf_mixers.models.packing import Boundaries, pack_ragged
 from hf_mixers.models.sharing import share_pack
 from hf_mixers.models.sharing_rotation import SharedRotation
@@ -225,12 +225,17 @@ def test_a_factor_of_paramixer_is_few_operations(protocol):
     assert per_part(row, "num_factors", 3, 9, link_protocol=protocol, **links) <= 40
 
 
-def test_operations_of_mrsformer_do_not_depend_on_the_number_of_sequences():
-    row = find_row("mrsformer")
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [("mrsformer", {}), ("combiner", {}), ("combiner", {"pattern": "axial_mixture"})],
+    ids=str,
+)
+def test_operations_do_not_depend_on_the_number_of_sequences(family, changes):
+    row = find_row(family)
     # the same shortest and longest of similar lengths, so the same blocks need a mask
     few, many = ([n + k for n in LENGTHS for k in steps] for steps in ((0, 7), (0, 3, 5, 7)))
     assert len(few) > MOST_BLOCKS
-    assert count(row, few) == count(row, many)
+    assert count(row, few, **changes) == count(row, many, **changes)
 
 
 @pytest.mark.parametrize("row", ROWS[1:3], ids=lambda row: row.name)

@@ -75,6 +75,7 @@ def test_local_models_reach_their_segment_only():
     [
         ({"causal": True, "exclude_own_span": False}, "exclude_own_span=False is for causal=False"),
         ({"causal": True, "pooling": "cls"}, "pooling='cls' is for causal=False"),
+        ({"causal": True, "ngram_size": 3}, "ngram_size lets a token see those after it"),
         ({"num_attention_heads": 3}, "num_attention_heads must divide hidden_size=16, got 3"),
         ({"segment_length": 0}, "segment_length must be at least 1, got 0"),
         ({"prefix_pool": "sum"}, "prefix_pool is for the patterns axial_vertical"),
@@ -162,6 +163,11 @@ def test_only_the_last_logits_are_computed_where_they_are_asked_for():
     last = model(ids, attention_mask=mask, logits_to_keep=2)
     torch.testing.assert_close(last.logits, whole[:, -2:])
     assert calls == [(2, 2, 16)]
+    columns = torch.tensor([3, 8])
+    some = model(ids, attention_mask=mask, logits_to_keep=columns)
+    torch.testing.assert_close(some.logits, whole[:, columns])
+    both = model(ids, attention_mask=mask, labels=ids, logits_to_keep=columns)
+    torch.testing.assert_close(both.logits, whole[:, columns])
 
 
 def test_causal_models_survive_saving_tying_and_resizing(tmp_path):

@@ -90,6 +90,22 @@ def test_variants_compile(row, changes):
     torch.testing.assert_close(output.to_tuple(), expected.to_tuple(), atol=1e-4, rtol=1e-4)
 
 
+# one length with padding behind it and one that segments divide; the second graph is dynamic
+@EXHAUSTIVE
+@pytest.mark.parametrize(
+    "changes", [{"pattern": "logsparse"}, {"pattern": "learnable", "causal": True}], ids=str
+)
+@torch.no_grad()
+def test_patterns_of_combiner_compile_at_further_lengths(changes):
+    model = build_small(find_row("combiner"), segment_length=4, num_clusters=3, **changes)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for length in (9, 22, 64):
+        ids = random_ids(2, length)
+        torch.testing.assert_close(
+            compiled(ids).to_tuple(), model(ids).to_tuple(), atol=1e-5, rtol=1e-5
+        )
+
+
 @every_family
 def test_flat_batches_compile_in_one_graph(row):
     model = build_small(row)

@@ -19,6 +19,7 @@ from hf_mixers.data import (
 )
 from hf_mixers.recipes.language_model import (
     build_language_model,
+    count_characters,
     encode_parts,
     load_texts,
     make_collator,
@@ -103,11 +104,61 @@ def test_files_are_read_by_part(tmp_path):
     with gzip.open(tmp_path / "two.fa.gz", "wt") as file:
         file.write(">a x\nACG\nTT\n>b\nGG\n")
     assert load_texts(tmp_path / "two.fa.gz") == {"all": ["ACGTT", "GG"]}
+    (tmp_path / "marked.ffn").write_bytes(b"\xef\xbb\xbf>a\nACG\n>b\nTT\n")
+    assert load_texts(tmp_path / "marked.ffn") == {"all": ["ACG", "TT"]}
+    (tmp_path / "reads.fq").write_text("@a\nACG\n+\nIII\n")
+    assert load_texts(tmp_path / "reads.fq") == {"all": ["ACG"]}
+    (tmp_path / "latin.txt").write_bytes("é".encode("latin-1"))
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
+        load_texts(tmp_path / "latin.txt")
     (tmp_path / "plain.txt").write_text("héllo" * 20)
     texts = load_texts(tmp_path / "plain.txt")
     for kind, size in (("char", 100), ("byte", 120)):
         parts = encode_parts(texts, make_tokenizer(kind, texts["all"]))
         assert sum(len(parts[name][0]) for name in parts) == size
+
+
+def test_bases_are_read_without_white_space_and_text_is_refused():
+    tokenizer = DnaTokenizer()
+    parts = encode_parts({"train": ["ACG\nTu N"]}, tokenizer)
+    assert tokenizer.decode(parts["train"][0]) == tokenizer.decode(tokenizer("ACGTUN").input_ids)
+    with pytest.raises(ValueError, match=r"The tokenizer dna reads .* got 'e'"):
+        encode_parts({"all": ["ACGTe"]}, tokenizer)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("byte", 5), ("char", 5), ("dna", 5)])
+def test_bytes_of_one_character_are_counted_once(kind, expected):
+    text = "ACGTNA" if kind == "dna" else "abcéde"
+    tokenizer = make_tokenizer(kind, [text])
+    ids = np.asarray(tokenizer(text)["input_ids"])
+    assert count_characters([ids], tokenizer) == expected
+
+
+def test_models_generate_no_special_tokens():
+    tokenizer = DnaTokenizer()
+    model = build_language_model("combiner", "causal", tokenizer, 32, {"hidden_size": 16})
+    torch.nn.init.ones_(model.lm_head.bias[: len(tokenizer.all_special_ids)])
+    ids = torch.tensor([tokenizer("ACGT")["input_ids"]])
+    written = model.eval().generate(ids, max_new_tokens=20, do_sample=True)
+    assert not set(written[0].tolist()) & set(tokenizer.all_special_ids)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("report_on", "train", "report_on must be test or validation, got 'train'"),
+        ("num_windows", "0", "num_windows must be at least 1, got 0"),
+        ("ngram_orders", "-1", "order must be at least 0"),
+        ("settings", "{bad", "settings must be JSON"),
+    ],
+)
+def test_options_of_the_example_are_refused_before_training(option, value, sentence, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("the cat sat on the mat " * 40)
+    example = load("train_language_model")
+    arguments = ["--data", str(path), f"--{option}", value, "--use_cpu", "true"]
+    with pytest.raises(ValueError, match=sentence):
+        example.main([*arguments, "--output_dir", str(tmp_path / "run")])
 
 
 def test_models_and_objectives_that_do_not_exist_are_refused():
@@ -120,6 +171,14 @@ def test_models_and_objectives_that_do_not_exist_are_refused():
         build_language_model("chordmixer", "causal", tokenizer, 16, {})
     with pytest.raises(ValueError, match="Tokenizers are char, byte, dna, got 'word'"):
         make_tokenizer("word", ["a"])
+    with pytest.raises(ValueError, match=r"'hiden_size' is not .* did you mean 'hidden_size'"):
+        build_language_model("combiner", "causal", tokenizer, 16, {"hiden_size": 8})
+    with pytest.raises(ValueError, match="'n_emb' is not a config field; did you mean 'n_embd'"):
+        build_language_model("gpt2", "causal", tokenizer, 16, {"n_emb": 8})
+    with pytest.raises(ValueError, match="'gpt2' of transformers has no masked language model"):
+        build_language_model("gpt2", "masked", tokenizer, 16, {})
+    with pytest.raises(ValueError, match="'pattern'"):
+        build_language_model("combiner", "causal", tokenizer, 16, {"pattern": "diagonal"})
     assert type(make_collator("gpt2", "causal", tokenizer, 0.1, 0).collator) is PaddedCollator
 
 
@@ -144,6 +203,7 @@ def test_the_example_trains_and_reports(model, objective, settings, tmp_path):
     )
     report = results["test"]["model"]
     assert 1 < report["perplexity"] < 100
-    assert report["bits_per_token"] == pytest.approx(np.log2(report["perplexity"]))
+    bits = np.log2(report["perplexity"])
+    assert report["bits_per_token"] == report["bits_per_character"] == pytest.approx(bits)
     assert ("4-grams" in results["test"]) == (objective == "causal")
     assert (tmp_path / "run" / "metrics.json").exists()
