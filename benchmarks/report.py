@@ -21,6 +21,7 @@ from .trainings.curves import draw_trainings
 from .trainings.examples import make_examples_section
 from .trainings.lm_tables import make_combiner_section
 from .trainings.tables import make_trainings_section
+from .trainings.variant_tables import make_planted_section
 from .trainings.zoo_tables import make_microbes_section, make_zoo_section
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +35,10 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/families/combiner.md": {"combiner": make_combiner_section},
     "docs/guides/arena.md": {"arena": make_arena_section},
     "docs/guides/at_scale.md": {"scale": make_scale_section},
-    "docs/guides/variants.md": {"variants": make_variants_section},
+    "docs/guides/variants.md": {
+        "variants": make_variants_section,
+        "planted": make_planted_section,
+    },
     "docs/guides/models.md": {"zoo": make_zoo_section},
     "docs/guides/gpus_and_clusters.md": {
         "devices": make_devices_section,

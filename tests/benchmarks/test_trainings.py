@@ -7,6 +7,7 @@ import numpy as np
 from benchmarks.trainings.arena_tables import draw_arena, make_arena_section
 from benchmarks.trainings.curves import draw_trainings
 from benchmarks.trainings.tables import make_trainings_section
+from benchmarks.trainings.variant_tables import make_planted_section
 from benchmarks.trainings.zoo_tables import make_zoo_section
 from hf_mixers.metrics import classification_report
 
@@ -110,7 +111,12 @@ def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path
     write(tmp_path, "contigs5_microbes", test={"model": model, "kmer": other})
     frozen = {"neighbours_accuracy": 0.5, "probe_accuracy": 0.6, "clusters_nmi": 0.7}
     write(tmp_path, "genus45_frozen_microbes", test={"4-mers": frozen, "model": frozen})
+    config = {"num_hidden_layers": 14, "track_size": 6, "intermediate_size": 48}
+    config["max_position_embeddings"] = 16_384
+    history = [{"step": 300}, {"step": 300, "train_runtime": 60.0}]
+    write(tmp_path, "size_narrow", config=config, history=history, validation={"loss": 1.25})
     lines = make_zoo_section(tmp_path).splitlines()
+    assert "| narrow | 1.24 M | 14 | 6 | 48 | 16,384 | 1.2500 | 0.20 s |" in lines
     scores = "0.900 | [0.800, 0.950] | 0.900 | 0.524 (published) | 0.900 | 0.900"
     assert f"| 45 genera | ChordMixer | 3 | 1 | {scores} | 2 min |" in lines
     assert any(line.startswith("| twelve genera | Combiner | 1 | 1 | 0.900 |") for line in lines)
@@ -119,6 +125,18 @@ def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path
     name = "chordmixer-microbes, k-mer part of both strands"
     assert f"| {name} | 0.900 | [0.800, 0.950] | 0.900 | 0.900 |" in lines
     assert "| k-mer regression | 0.900 | [0.800, 0.950] | 0.900 | 0.500 |" in lines
+
+
+def test_classifiers_of_variants_stand_next_to_the_ratio_and_the_ceiling(tmp_path):
+    assert make_planted_section(tmp_path) == "Not run yet.\n"
+    values = {"accuracy": 0.9, "balanced_accuracy": 0.85, "roc_auc": 0.95}
+    report = with_interval(overall(**values))
+    test = dict.fromkeys(("model", "likelihood ratio", "k-mer difference", "ceiling"), report)
+    write(tmp_path, "variants_scratch", test=test)
+    lines = make_planted_section(tmp_path).splitlines()
+    assert "| ChordMixer, from scratch | 0.900 | [0.800, 0.950] | 0.850 | 0.950 |" in lines
+    assert "| likelihood ratio alone | 0.900 | [0.800, 0.950] | 0.850 | 0.950 |" in lines
+    assert len(lines) == 6
 
 
 def with_interval(report):
