@@ -238,6 +238,23 @@ def test_operations_do_not_depend_on_the_number_of_sequences(family, changes):
     assert count(row, few, **changes) == count(row, many, **changes)
 
 
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("mrsformer", {}),
+        ("combiner", {}),
+        ("combiner", {"pattern": "logsparse"}),
+        ("combiner", {"pattern": "axial_rowmajor", "causal": True}),
+        ("combiner", {"pattern": "axial_mixture"}),
+        ("combiner", {"pattern": "learnable", "num_clusters": 5}),
+    ],
+    ids=str,
+)
+def test_blocks_of_very_different_lengths_give_the_same(family, changes):
+    inputs = {**flatten([random_ids(n) for n in LENGTHS]), "labels": torch.arange(10) % 2}
+    check_step(find_row(family), "sequence_classification", inputs, **changes)
+
+
 @pytest.mark.parametrize("row", ROWS[1:3], ids=lambda row: row.name)
 def test_operations_do_not_depend_on_lengths(row):
     assert count(row) == count(row, [2 * n for n in LENGTHS])
