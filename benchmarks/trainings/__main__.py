@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 from ..tables import RESULTS
-from .catalogue import EXPERIMENTS, Experiment
+from .catalogue import EXPERIMENTS
+from .experiment import Experiment
 
 ROOT = Path(__file__).parents[2]
 # memory that the C library keeps need not be faulted in again, which costs much of a training step

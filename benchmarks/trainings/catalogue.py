@@ -1,41 +1,12 @@
 """Trainings whose results are recorded, by name: which example each calls, and how."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .arena import ARENA
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One call of an example, or one for each of several seeds.
-
-    In its arguments `{data}` stands for the folder of data sets and `{runs}` for that of models.
-    """
-
-    script: str
-    arguments: tuple[str, ...]
-    seeds: tuple[int, ...] = ()
-
-    @property
-    def needs_data(self) -> bool:
-        return any("{data}" in argument for argument in self.arguments)
-
-    @property
-    def needs(self) -> str | None:
-        """The experiment whose model this one starts from."""
-        starts = [a for a in self.arguments if a.startswith("{runs}/")]
-        return starts[0].removeprefix("{runs}/") if starts else None
-
-
-def finetune(settings: dict, *arguments: str) -> Experiment:
-    return Experiment("finetune_classification", ("--settings", json.dumps(settings), *arguments))
-
-
-# of the models: chosen on validation parts
-SMALL = {"track_size": 8, "intermediate_size": 64}
-MEDIUM = {"track_size": 12, "intermediate_size": 96, "pre_norm": "layer"}
-MEDIUM |= {"block_order": "mix_rotate"}
+from .experiment import BOTH_WAYS, MEDIUM, SMALL, Experiment, finetune, pretrain
+from .lm_catalogue import LANGUAGE_MODELS
+from .zoo_catalogue import ZOO
 
 EXPERIMENTS: dict[str, Experiment] = {}
 
@@ -104,16 +75,6 @@ for name, chosen in (
         *("--train_token_budget", "8192"),
     )
 
-
-def pretrain(settings: dict, *arguments: str) -> Experiment:
-    """Masked language modelling on bacterial genomes, one of which is held out."""
-    common = (
-        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
-        *("--learning_rate", "4e-3", "--muon_learning_rate", "0", "--train_token_budget", "8192"),
-    )
-    return Experiment("pretrain_mlm", ("--settings", json.dumps(settings), *common, *arguments))
-
-
 # which rotation to choose, judged on a genome that is not the one held out below
 for rotation in ("forward", "alternating"):
     EXPERIMENTS[f"rotation_{rotation}"] = pretrain(
@@ -123,7 +84,6 @@ for rotation in ("forward", "alternating"):
     )
 
 # a genome of two chromosomes is held out
-BOTH_WAYS = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384}
 EXPERIMENTS["mlm_genomes"] = pretrain(
     BOTH_WAYS,
     *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
@@ -322,208 +282,6 @@ for name, settings in (
     )
     EXPERIMENTS[f"start_bases_{name}"] = replace(masked, seeds=(0, 1, 2))
 
-# the pre-trained models of model_cards/: genes of 634 genera; first the k-mer part of the pooled
-# vector learns their taxonomy alone, then all learns masked bases and taxonomy together
-MICROBES = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 16384, "ngram_size": 4}
-MICROBES |= {"kmer_size": 5, "kmer_hidden_size": 256, "pooled_norm": "running"}
-GENES = ("--data", "{data}/dna_marker_genes/data.parquet", "--ranks", "genus", "species")
-EXPERIMENTS["microbes_joint"] = Experiment(
-    "pretrain_taxonomy",
-    (
-        *("--data", "{data}/dna_marker_genes/data.parquet", "--settings", json.dumps(MICROBES)),
-        *("--ranks", "genus", "species", "--rank_weights", "0.25", "0.1", "--max_length", "2048"),
-        *("--label_smoothing", "0.05", "--profile_epochs", "5", "--rank_learning_rate", "3e-4"),
-        *("--max_steps", "4000", "--train_token_budget", "8192", "--bf16", "true"),
-        *("--learning_rate", "4e-3", "--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
-    ),
-)
-# the k-mer part once more, which is better alone, on words of four letters by codon position; and
-# three of these side by side, which learn independently
-CODONS = {"kmer_size": 4, "kmer_phases": 3}
-for name, settings in (("microbes", CODONS), ("microbes_encoders", CODONS | {"kmer_encoders": 3})):
-    EXPERIMENTS[name] = Experiment(
-        "pretrain_taxonomy",
-        (
-            *(*GENES, "--checkpoint", "{runs}/microbes_joint", "--profiles_only", "true"),
-            *("--settings", json.dumps(settings)),
-            *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "4"),
-        ),
-    )
-
-# masked bases of genomes, on from there: the same genome is held out as in `mlm_genomes`
-EXPERIMENTS["mlm_microbes"] = Experiment(
-    "pretrain_mlm",
-    (
-        *("--checkpoint", "model_cards/chordmixer-microbes"),
-        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
-        *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
-        *("--num_windows", "26000", "--num_train_epochs", "2", "--num_eval_windows", "500"),
-        *("--learning_rate", "2e-3", "--muon_learning_rate", "1e-2", "--warmup_steps", "0.05"),
-        *("--train_token_budget", "8192", "--weight_decay", "0.01", "--bf16", "true"),
-    ),
-)
-
-# how large a model should be: masked bases of genes, the same tokens for all. Track size, width of
-# the MLPs, and longest sequence, on which the numbers of tracks and blocks depend
-SIZES = {
-    "narrow": (6, 48, 16_384),
-    "small": (8, 64, 16_384),
-    "medium": (12, 96, 16_384),
-    "wide": (16, 128, 16_384),
-    "thick": (8, 192, 16_384),
-    "shallow": (16, 128, 1_024),
-}
-for name, (track, inner, longest) in SIZES.items():
-    sizes = {"track_size": track, "intermediate_size": inner, "max_position_embeddings": longest}
-    EXPERIMENTS[f"size_{name}"] = Experiment(
-        "pretrain_taxonomy",
-        (
-            *("--data", "{data}/dna_marker_genes/data.parquet", "--rank_weights", "0", "0"),
-            *("--settings", json.dumps(MEDIUM | {"rotation": "alternating"} | sizes)),
-            *("--mask_probability", "0.3", "0.3", "--max_length", "2048", "--max_steps", "300"),
-            *("--train_token_budget", "8192", "--bf16", "true", "--learning_rate", "4e-3"),
-            *("--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
-        ),
-    )
-
-# a model of another family for comparison: the same data and k-mer part around a Combiner, which
-# learns masked bases and taxonomy for a shorter time
-COMBINER = {"hidden_size": 96, "intermediate_size": 384, "num_hidden_layers": 4}
-COMBINER |= {"num_attention_heads": 4, "max_position_embeddings": 4096, "ngram_size": 4}
-COMBINER |= CODONS | {"kmer_hidden_size": 256, "pooled_norm": "running"}
-EXPERIMENTS["microbes_combiner"] = Experiment(
-    "pretrain_taxonomy",
-    (
-        *(*GENES, "--family", "combiner", "--settings", json.dumps(COMBINER)),
-        *("--rank_weights", "0.25", "0.1", "--max_length", "2048", "--label_smoothing", "0.05"),
-        *("--profile_epochs", "4", "--rank_learning_rate", "3e-4", "--max_steps", "600"),
-        *("--train_token_budget", "8192", "--bf16", "true", "--learning_rate", "3e-3"),
-        *("--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
-    ),
-)
-
-# classifiers from these models, by the defaults of fine-tuning: species that training has not seen
-SPECIES_TASKS = {
-    "genes": (),
-    "genus12": ("--data", "{data}/dna_genus12/data.parquet", "--label_column", "genus"),
-    "genus45": ("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
-    # 20 genes of a genus
-    "genus45_few": (
-        *("--data", "{data}/dna_genus45/data.parquet", "--label_column", "genus"),
-        *("--train_fraction", "0.0455"),
-    ),
-}
-# (of the other tasks k-mer regression is known from those who made the data, and takes long)
-WITH_KMERS = ("genes", "genus45_few")
-# what was recorded from each of the models; the one for comparison learns two of the tasks
-for start, further, tasks in (
-    ("microbes", (), SPECIES_TASKS),
-    ("microbes_encoders", ("average",), SPECIES_TASKS),
-    ("microbes_combiner", (), ("genes", "genus12")),
-):
-    for task, source in ((task, SPECIES_TASKS[task]) for task in tasks):
-        EXPERIMENTS[f"{task}_{start}"] = Experiment(
-            "finetune_classification",
-            (
-                *("--checkpoint", f"{{runs}}/{start}", *source, "--split_column", "split_species"),
-                *("--bf16", "true", "--baselines", *(("kmer",) if task in WITH_KMERS else ())),
-                *("codon", *further),
-            ),
-            # a regression on fixed vectors: nothing is drawn but the labelled genes
-            seeds=(0, 1, 2) if task == "genus45_few" else (),
-        )
-
-# contigs have no reading frame, and lie on either strand: fine-tuning gives them another k-mer
-# part, which learns from pieces of them. Pre-training has seen neither these genomes nor others
-EXPERIMENTS["contigs5_microbes"] = Experiment(
-    "finetune_classification",
-    (
-        *("--checkpoint", "{runs}/microbes"),
-        *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
-        *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
-        *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer", "average"),
-    ),
-)
-
-# windows around splice sites of human genes, the site always at one place
-SPLICE = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 512, "ngram_size": 4}
-SPLICE |= {"position_embedding_type": "absolute", "pooling": "attention"}
-SPLICE |= {"classifier_dropout": 0.2, "hidden_dropout_prob": 0.1, "token_dropout": 0.1}
-EXPERIMENTS["splice_chordmixer"] = finetune(
-    SPLICE,
-    *("--data", "{data}/dna_human_splice/data.parquet", "--label_column", "class"),
-    *("--split_column", "split", "--score_column", "overlaps_train", "--baselines", "kmer", "cnn"),
-    *("--num_train_epochs", "4", "--learning_rate", "2e-3", "--muon_learning_rate", "1e-2"),
-    *("--warmup_steps", "0.1", "--weight_decay", "0.05", "--train_token_budget", "8192"),
-    *("--bf16", "true"),
-)
-
-# variants that disrupt motifs planted in genomes: from scratch, and from the masked language model
-# of genes in model_cards, which has seen neither these genomes nor the motifs. Windows that differ
-# in one base have the same k-mers nearly, so that part of the model is left out
-WITHOUT_KMERS = {"kmer_size": None, "pooled_norm": "none"}
-for name, start in (
-    ("scratch", ("--settings", json.dumps(BOTH_WAYS | {"ngram_size": 4}))),
-    (
-        "pretrained",
-        (
-            *("--checkpoint", "model_cards/chordmixer-microbes"),
-            *("--settings", json.dumps(WITHOUT_KMERS)),
-        ),
-    ),
-):
-    EXPERIMENTS[f"variants_{name}"] = Experiment(
-        "finetune_variants",
-        (
-            *(*start, "--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "256"),
-            *("--num_variants", "6000", "--num_train_epochs", "6", "--bf16", "true"),
-            *("--learning_rate", "1e-3", "--muon_learning_rate", "6e-3", "--warmup_steps", "0.1"),
-            *("--weight_decay", "0.05", "--train_token_budget", "8192"),
-        ),
-    )
-
-
-def language_model(settings: dict, *arguments: str) -> Experiment:
-    """A causal model with the same width, blocks and budget, whatever its attention."""
-    common = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 4}
-    common |= {"num_attention_heads": 4, "row_summary": "none"}
-    return Experiment(
-        "train_language_model",
-        (
-            *("--settings", json.dumps(common | settings), *arguments),
-            *("--window", "1024", "--num_windows", "3200", "--num_train_epochs", "1"),
-            *("--learning_rate", "3e-3", "--muon_learning_rate", "2e-2", "--warmup_steps", "0.05"),
-            *("--per_device_train_batch_size", "2", "--max_eval_windows", "300"),
-        ),
-        seeds=(0, 1, 2),
-    )
-
-
-# Combiner next to full attention (a segment as long as the window) and to its sparse patterns
-# without summaries; the rows' keys are those of tokens, so that all have as many parameters
-_ATTENTIONS = {
-    "full": {"pattern": "fixed", "segment_length": 1024},
-    "fixed": {"pattern": "fixed"},
-    "fixed_sparse": {"pattern": "fixed", "use_summaries": False},
-    "axial_rowmajor": {"pattern": "axial_rowmajor"},
-    "axial_sparse": {"pattern": "axial_mixture", "use_summaries": False},
-}
-_CORPORA = {
-    "linux": ("--data", "{data}/longdoc_linux4/data.parquet", "--tokenizer", "char"),
-    "genomes": ("--data", "{data}/dna_mlm_genomes/genomes.fa.gz", "--tokenizer", "dna"),
-}
-for corpus, given in _CORPORA.items():
-    for attention, settings in _ATTENTIONS.items():
-        EXPERIMENTS[f"lm_{corpus}_{attention}"] = language_model(settings, *given)
-# vectors of the model as they are, next to those of k-mers
-for start in ("microbes", "microbes_encoders"):
-    EXPERIMENTS[f"genus45_frozen_{start}"] = Experiment(
-        "evaluate_embeddings",
-        (
-            *("--checkpoint", f"{{runs}}/{start}", *SPECIES_TASKS["genus45"]),
-            *("--split_column", "split_species", "--bf16", "true"),
-        ),
-    )
-
-# tasks of the Long Range Arena, shortened
+# further ones, by subject
+EXPERIMENTS |= ZOO | LANGUAGE_MODELS
 EXPERIMENTS |= {name: Experiment("run_arena", arguments) for name, arguments in ARENA.items()}

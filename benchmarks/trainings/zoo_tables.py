@@ -6,8 +6,8 @@ from statistics import mean, stdev
 
 from ..tables import make_table
 from .arena_tables import NAMES
-from .catalogue import SIZES
 from .tables import Record, read_records
+from .zoo_catalogue import SIZES
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 # recorded fine-tunings of chordmixer-microbes: what a row is called, and k-mer regression as it was

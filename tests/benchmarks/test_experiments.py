@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.trainings import __main__ as experiments
 from benchmarks.trainings.__main__ import main
-from benchmarks.trainings.catalogue import EXPERIMENTS, Experiment, finetune
+from benchmarks.trainings.catalogue import EXPERIMENTS
+from benchmarks.trainings.experiment import Experiment, finetune
 from hf_mixers import FAMILIES
 from hf_mixers.recipes.models import known_fields_of
 from hf_mixers.recipes.options import parse_settings
