@@ -122,6 +122,11 @@ def wait_for_push(trainer: "Trainer") -> None:
     trainer._finish_current_push()
 
 
+def has_model(auto: Any, config: PreTrainedConfig) -> bool:
+    """Whether an Auto class has a model for a config."""
+    return type(config) in auto._model_mapping
+
+
 def auto_classes_of(model: Any) -> Iterator[type]:
     """Auto classes of transformers that load models of this class."""
     from transformers.models.auto import modeling_auto

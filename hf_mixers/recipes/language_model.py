@@ -17,6 +17,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from .._compat import has_model
 from ..auto import FAMILIES
 from ..data import CausalLMCollator, FlatCollator, MaskedLMCollator, PaddedCollator, hold_out_ends
 from ..data.checks import DNA_LETTERS
@@ -154,7 +155,7 @@ def build_language_model(
             f"{name!r}."
         ) from None
     auto_class: Any = OBJECTIVES[objective]
-    if type(config) not in auto_class._model_mapping:
+    if not has_model(auto_class, config):
         raise ValueError(
             f"The model type {name!r} of transformers has no {objective} language model."
         )

@@ -197,7 +197,8 @@ def test_a_leaking_rotation_fails_these_tests(monkeypatch, fused):
 
 def test_leaking_links_fail_these_tests(monkeypatch):
     def leaking(position, lengths, valid, offset):
-        return (torch.arange(len(position)) + offset) % len(position)
+        rows = torch.arange(len(position)).view(position.shape)
+        return (rows + offset) % len(position)
 
     monkeypatch.setattr(ops_links, "source_rows", leaking)
     model = find_row("paramixer").build()
