@@ -90,6 +90,27 @@ class PeerConfig(PreTrainedConfig):
         """Name of the argument that the model reads."""
         return "input_ids" if self.input_features is None else "input_values"
 
+    def describe_input(self) -> str:
+        """What the model reads, in words, as in "built for ..."."""
+        longest = f"sequences of up to {self.max_position_embeddings:,}"
+        if self.input_features is not None:
+            return f"{longest} steps of {self.input_features} numbers"
+        return f"{longest} tokens"
+
+    def describe_answers(self) -> str:
+        """What holds for the answers of every model, in a sentence."""
+        return f"Its trunk is a `{self.trunk_type}` of transformers, its head that of the arena."
+
+    def describe_limits(self) -> list[str]:
+        """What users must know about the lengths that the model reads, in sentences."""
+        return [f"Built for up to {self.max_position_embeddings:,} tokens, in padded batches."]
+
+    def example_inputs(self) -> dict[str, str]:
+        """Code of made-up inputs for two examples, by argument of the model."""
+        if self.input_features is not None:
+            return {"input_values": f"torch.randn(2, 10, {self.input_features})"}
+        return {"input_ids": f"torch.randint({self.vocab_size}, (2, 10))"}
+
 
 class PeerPreTrainedModel(PreTrainedModel):
     """Base of trunk and heads."""

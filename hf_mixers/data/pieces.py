@@ -13,12 +13,14 @@ def cut_sequences(
     seed: int = 0,
     column: str = "sequence",
     rounds: int = 1,
+    most: int | None = None,
 ) -> Dataset:
     """Every sequence longer than `longest` as pieces, end to end; the others as they are.
 
-    Lengths of pieces are drawn with the same chance for 100 to 200 as for 1000 to 2000. Nothing is
-    lost: what is left at the end and shorter than `shortest` stays with the piece before it. An
-    `id` gets the place of the piece, `:first-last`, the first letter being 1; other columns are
+    Lengths of pieces are log-uniform. What is left at the end and shorter than `shortest` stays with
+    the piece before it, so nothing is lost, unless `most` is given: then so many pieces of a
+    sequence are kept, drawn at random, so that long sequences do not outnumber short ones. An `id`
+    gets the place of the piece, `:first-last`, the first letter being 1; other columns are
     repeated. All that happens `rounds` times, each time with other cuts: an epoch of the result is
     as long as so many epochs, and shows no piece twice but the sequences that need no cut.
 
@@ -26,6 +28,8 @@ def cut_sequences(
     >>> pieces = cut_sequences(whole, longest=9, shortest=6)
     >>> "".join(pieces["sequence"][:-1]), pieces["id"][-1]
     ('ACGTACGTACGTACGTACGT', 'b')
+    >>> len(cut_sequences(whole, longest=9, shortest=6, most=1))
+    2
     """
     if not 1 <= shortest <= longest:
         raise ValueError(
@@ -34,6 +38,8 @@ def cut_sequences(
         )
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1, got {rounds}.")
+    if most is not None and most < 1:
+        raise ValueError(f"most must be at least 1, got {most}.")
     chance = np.random.default_rng(seed)
     rows, texts, ids = [], [], []
     names = dataset["id"][:] if "id" in dataset.column_names else [None] * len(dataset)
@@ -43,7 +49,10 @@ def cut_sequences(
             pieces = [(0, len(text))]
         else:
             pieces = _draw_pieces(len(text), shortest, longest, chance)
-        for start, end in pieces:
+        kept = pieces
+        if most is not None and len(pieces) > most:
+            kept = [pieces[i] for i in sorted(chance.choice(len(pieces), most, replace=False))]
+        for start, end in kept:
             rows.append(row)
             texts.append(text[start:end])
             ids.append(name if len(pieces) == 1 else f"{name}:{start + 1}-{end}")

@@ -96,6 +96,13 @@ class DataOptions(RecordOptions):
         default=1,
         metadata={"help": "Passes over the training data per epoch, each with new random cuts."},
     )
+    cut_pieces: int | None = field(
+        default=None,
+        metadata={
+            "help": "Most pieces kept of a sequence, drawn at random, so that long ones do not"
+            " outnumber short ones; default: all."
+        },
+    )
     train_fraction: float = field(
         default=1.0, metadata={"help": "Share of the training part to use, stratified."}
     )
@@ -108,12 +115,17 @@ class DataOptions(RecordOptions):
         metadata={"help": "Share of the bases masked in training, drawn again in every epoch."},
     )
     score_column: str | None = field(
-        default=None, metadata={"help": "Score only test rows where this column is false."}
+        default=None,
+        metadata={"help": "Validate and test only on rows where this column is false."},
     )
 
     def __post_init__(self) -> None:
         if self.cut_rounds != 1 and self.cut_training is None:
             raise ValueError("cut_rounds requires cut_training: nothing is cut without it.")
+        if self.cut_pieces is not None and self.cut_training is None:
+            raise ValueError("cut_pieces requires cut_training: nothing is cut without it.")
+        if self.cut_pieces is not None and self.cut_pieces < 1:
+            raise ValueError(f"cut_pieces must be at least 1, got {self.cut_pieces}.")
         given = [name for name in FILE_OPTIONS if getattr(self, name) is not None]
         if self.data is None and (self.genbank_task or given):
             name = "genbank_task" if self.genbank_task else given[0]
@@ -188,8 +200,9 @@ def load_parts(
     if options.data is None and not split.has_groups and split.split_column is None:
         split = replace(split, split_column="split")
     parts = make_parts(dataset, split, required=part)
-    if options.score_column and "test" in parts:
-        parts["test"] = leave_out_seen(parts["test"], options.score_column)
+    if options.score_column:
+        for name in parts.keys() - {"train"}:
+            parts[name] = leave_out_seen(parts[name], options.score_column, name)
     classes = "label" if options.problem == CLASSES else None
     if options.train_fraction != 1:
         parts["train"] = subset_stratified(parts["train"], options.train_fraction, seed, classes)
@@ -202,7 +215,11 @@ def load_parts(
         )
     if options.cut_training:
         parts["train"] = cut_sequences(
-            parts["train"], options.cut_training, seed=seed, rounds=options.cut_rounds
+            parts["train"],
+            options.cut_training,
+            seed=seed,
+            rounds=options.cut_rounds,
+            most=options.cut_pieces,
         )
     for name, rows in parts.items():
         logger.info(f"{name}:\n{format_classes(describe_classes(rows, classes))}")
@@ -214,16 +231,17 @@ def _smoke_fraction(rows: Dataset, classes: str | None) -> float:
     return SMOKE_FRACTION if classes else min(1, max(SMOKE_FRACTION, SMOKE_ROWS / len(rows)))
 
 
-def leave_out_seen(test: Dataset, column: str) -> Dataset:
-    """Rows of the test part where a column is false; the others are counted."""
-    kind = getattr(test.features.get(column), "dtype", None)
+def leave_out_seen(rows: Dataset, column: str, part: str) -> Dataset:
+    """Rows of a part where a column is false; the others are counted."""
+    kind = getattr(rows.features.get(column), "dtype", None)
     if kind is None or kind.endswith("string"):
         raise ValueError(
             f"score_column must be a column of true and false, got {column!r}: there are"
-            f" {', '.join(test.column_names)}."
+            f" {', '.join(rows.column_names)}."
         )
-    kept = np.flatnonzero(~np.asarray(test[column][:], dtype=bool))
-    logger.warning(f"{len(test) - len(kept)} of {len(test)} test rows are not scored: {column}.")
+    kept = np.flatnonzero(~np.asarray(rows[column][:], dtype=bool))
+    left_out = len(rows) - len(kept)
+    logger.warning(f"{left_out} of {len(rows)} {part} rows are not scored: {column}.")
     if len(kept) == 0:
-        raise ValueError(f"score_column={column!r} leaves no test row to score.")
-    return test.select(kept)
+        raise ValueError(f"score_column={column!r} leaves no {part} row to score.")
+    return rows.select(kept)

@@ -149,7 +149,8 @@ def _describe(model: PreTrainedModel, dataset_name: str, base_model: str | None)
     parts = [f"{model.num_parameters():,} parameters"]
     if isinstance(blocks, int) and isinstance(width, int):
         parts.append(f"{blocks} blocks of width {width}")
-    package = " of the package hf_mixers" if config.model_type in FAMILIES else ""
+    is_ours = type(model).__module__.startswith("hf_mixers.")
+    package = " of the package hf_mixers" if is_ours else ""
     sentences = [
         f"A `{config.model_type}` model{package} with {', '.join(parts)}, built for"
         f" {_describe_input(model)}, trained on {escape(dataset_name)}."

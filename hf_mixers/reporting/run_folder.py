@@ -6,7 +6,6 @@ from typing import Any
 
 from transformers.utils import logging
 
-from ..auto import FAMILIES
 from ..metrics import overall_values
 from ..privacy import strip_private
 from ..training.hub import PublishingTrainer
@@ -84,9 +83,8 @@ def write_run(
     if processor is not None:
         processor.save_pretrained(folder)
     plot_history(history, folder / "history.png")
-    # a card tells of the test part alone: with others, settings are still being chosen; peers that
-    # a mixer is compared with have none
-    if part == "test" and model.config.model_type in FAMILIES:
+    # a card tells of the test part alone: with others, settings are still being chosen
+    if part == "test":
         _write_card(
             trainer,
             reports,

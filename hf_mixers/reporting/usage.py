@@ -1,5 +1,6 @@
 """Code for a card: how to load a model and call it."""
 
+import inspect
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel
@@ -20,7 +21,9 @@ def usage_code(model: PreTrainedModel, examples: Sequence[str], has_tokenizer: b
     auto = find_auto_class(model)
     name = (auto or type(model)).__name__
     has_tokenizer = has_tokenizer and _main_input(model) == "input_ids"
-    is_pair = auto is AutoModelForSequencePairClassification
+    is_pair = auto is AutoModelForSequencePairClassification or (
+        "input_ids_2" in inspect.signature(model.forward).parameters
+    )
     inputs = _input_lines(model, examples, has_tokenizer)
     if inputs and is_pair:
         inputs.append('inputs |= {f"{name}_2": value for name, value in inputs.items()}')
@@ -48,18 +51,22 @@ def usage_code(model: PreTrainedModel, examples: Sequence[str], has_tokenizer: b
 def _import_lines(
     model: PreTrainedModel, name: str, is_pair: bool, has_tokenizer: bool, needs_torch: bool
 ) -> list[str]:
-    is_ours = model.config.model_type in FAMILIES
+    module = type(model).__module__
+    # where the class, or what registers it with the Auto classes, is imported from
+    package = module.partition(".")[0]
+    if package == "hf_mixers" and model.config.model_type not in FAMILIES:
+        package = module
     is_of_transformers = not is_pair
     if find_auto_class(model) is None:
-        is_of_transformers = type(model).__module__.startswith("transformers.")
+        is_of_transformers = package == "transformers"
     names = [name] * is_of_transformers + ["AutoTokenizer"] * has_tokenizer
     lines = ["import torch"] if needs_torch else []
     if names:
         lines.append(f"from transformers import {', '.join(names)}")
-    if is_ours:
-        lines += ["", "import hf_mixers  # registers the Auto classes"]
+    if package.startswith("hf_mixers") and (package == "hf_mixers" or is_of_transformers):
+        lines += ["", f"import {package}  # registers the Auto classes"]
     if not is_of_transformers:
-        lines.append(f"from {type(model).__module__.partition('.')[0]} import {name}")
+        lines.append(f"from {package} import {name}")
     return lines
 
 

@@ -68,3 +68,20 @@ def test_rounds_show_everything_again_with_other_cuts():
 def test_bounds_in_the_wrong_order_are_refused():
     with pytest.raises(ValueError, match="1 <= shortest <= longest is accepted"):
         cut_sequences(make_rows(), 50)
+
+
+def test_of_long_sequences_at_most_so_many_pieces_are_kept_each_round_others():
+    some = cut_sequences(make_rows(), 100, 20, seed=3, most=4)
+    assert some["id"][:].count("b") == 1, "what needs no cut stays"
+    kept = [piece for piece in some if piece["id"].startswith("a:")]
+    starts = [int(piece["id"][2:].split("-")[0]) for piece in kept]
+    assert len(kept) == 4
+    assert starts == sorted(set(starts)), "pieces are in order, and none is there twice"
+    for piece, start in zip(kept, starts, strict=True):
+        assert piece["sequence"] == TEXTS[0][start - 1 : start - 1 + piece["length"]]
+    rounds = cut_sequences(make_rows(), 100, 20, seed=3, rounds=3, most=4)
+    of_first = [name for name in rounds["id"] if name.startswith("a:")]
+    assert len(of_first) == 12
+    assert len(set(of_first)) > 4, "other pieces in other rounds"
+    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
+        cut_sequences(make_rows(), 100, most=0)

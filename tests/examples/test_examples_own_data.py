@@ -70,6 +70,10 @@ def test_long_sequences_are_cut_for_training_alone(tmp_path):
     assert sum(parts["train"]["length"]) == 2 * sum(300 + number for number in range(16))
     with pytest.raises(ValueError, match="cut_rounds requires cut_training"):
         DataOptions(cut_rounds=2)
+    with pytest.raises(ValueError, match="cut_pieces requires cut_training"):
+        DataOptions(cut_pieces=2)
+    with pytest.raises(ValueError, match="cut_pieces must be at least 1, got 0"):
+        DataOptions(cut_training=100, cut_pieces=0)
 
 
 def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):
@@ -178,10 +182,10 @@ def test_test_rows_that_are_not_scored_are_counted(caplog):
     rows = Dataset.from_dict(
         {"id": ["a", "b", "c"], "seen": [True, False, None], "kind": ["x"] * 3}
     )
-    assert leave_out_seen(rows, "seen")["id"][:] == ["b", "c"]
+    assert leave_out_seen(rows, "seen", "test")["id"][:] == ["b", "c"]
     assert "1 of 3 test rows are not scored: seen." in caplog.messages
     for column in ("lost", "kind"):
         with pytest.raises(ValueError, match=f"true and false, got '{column}': there are id, seen"):
-            leave_out_seen(rows, column)
-    with pytest.raises(ValueError, match="leaves no test row"):
-        leave_out_seen(rows.select([0]), "seen")
+            leave_out_seen(rows, column, "test")
+    with pytest.raises(ValueError, match="leaves no validation row"):
+        leave_out_seen(rows.select([0]), "seen", "validation")

@@ -122,6 +122,7 @@ def test_a_transformer_runs_on_the_same_files(files, tmp_path, quiet, task):
     found = read_entry(tmp_path)
     assert found["model"] == "bert"
     assert found["self_pretraining"]["mask_ratio"] == {"listops": 0.1, "image": 0.5}.get(task, 0.15)
+    assert "a `bert` of transformers" in (tmp_path / "run" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ from hf_mixers import (
     MrsFormerForImageClassification,
     MrsFormerForSequenceClassification,
 )
+from hf_mixers.baselines.peer_configs import peer_config
+from hf_mixers.baselines.peers import (
+    PeerForSequenceClassification,
+    PeerForSequencePairClassification,
+)
 from hf_mixers.metrics import classification_report, regression_report
 from hf_mixers.reporting.card import make_card
 from hf_mixers.reporting.environment import run_environment
@@ -320,6 +325,26 @@ def test_a_model_without_auto_class_is_loaded_by_its_own(monkeypatch, tmp_path):
 
     card = make_card(Mine(model.config), report={"accuracy": 0.5}, **ARGUMENTS)
     assert "model = Mine.from_pretrained(checkpoint)" in card.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "registered"),
+    [
+        (PeerForSequenceClassification, {"vocab_size": 12}, True),
+        (PeerForSequenceClassification, {"input_features": 3}, True),
+        (PeerForSequencePairClassification, {"vocab_size": 12, "num_tasks": 2}, False),
+    ],
+)
+def test_peers_of_the_arena_have_cards(kind, fields, registered, monkeypatch, tmp_path):
+    peer = kind(peer_config("bert", max_length=64, num_labels=2, **fields))
+    peer.save_pretrained(tmp_path)
+    card = make_card(peer, report=make_report(), has_tokenizer=False, **ARGUMENTS)
+    assert "Its trunk is a `bert` of transformers" in card.text
+    assert "sequences of up to 64 " + ("steps" if "input_features" in fields else "tokens") in (
+        card.text
+    )
+    assert "long-sequences" not in card.data.tags
+    assert run_code(card, monkeypatch, tmp_path, is_ours=registered).shape == (2, 2)
 
 
 def test_no_licence_is_claimed_unless_given(model):
