@@ -118,16 +118,23 @@ for start, further, tasks in (
         )
 
 # contigs have no reading frame, and lie on either strand: fine-tuning gives them another k-mer
-# part, which learns from pieces of them. Pre-training has seen neither these genomes nor others
-ZOO["contigs5_microbes"] = Experiment(
-    "finetune_classification",
-    (
-        *("--checkpoint", "{runs}/microbes"),
-        *("--data", "{data}/dna_contigs5/data.parquet", "--label_column", "species"),
-        *("--split_column", "split", "--score_column", "overlaps_train", "--class_weights", "true"),
-        *("--cut_training", "2048", "--bf16", "true", "--baselines", "kmer", "average"),
-    ),
+# part, which learns from a few pieces of each. Pre-training has seen neither these genomes nor
+# others. How many pieces was chosen on the validation part
+CONTIGS = (
+    *("--checkpoint", "{runs}/microbes", "--label_column", "species"),
+    *("--data", "{data}/dna_contigs5/data.parquet", "--split_column", "split"),
+    *("--score_column", "overlaps_train", "--class_weights", "true", "--bf16", "true"),
+    *("--baselines", "kmer", "average"),
 )
+ZOO["contigs5_microbes"] = Experiment("finetune_classification", CONTIGS)
+for name, pieces in (("5", "5"), ("20", "20"), ("all", None)):
+    ZOO[f"choice_contigs_{name}"] = Experiment(
+        "finetune_classification",
+        (
+            *(*CONTIGS, "--report_on", "validation", "--cut_training", "2048"),
+            *(("--cut_pieces", pieces) if pieces else ()),
+        ),
+    )
 
 # windows around splice sites of human genes, the site always at one place
 SPLICE = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 512, "ngram_size": 4}

@@ -10,17 +10,22 @@ lowered accuracy on validation rows (twelve genera: 0.829 from the head alone, 0
 epoch).
 
 Models whose k-mer part counts words by codon position know genes in their reading frame. For other
-sequences, such as contigs or reads, they get a new k-mer part, which counts words of both strands.
+sequences, such as contigs or reads, they get a new k-mer part, which counts words of both strands,
+and long ones are cut into a few pieces each: so that part learns from profiles as noisy as those of
+short sequences, and sequences count about alike (`choice_contigs_*` in the recorded trainings).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from datasets import DatasetDict
 from transformers import TrainingArguments
 from transformers.utils import logging
 
+from ..data.pieces import cut_sequences
 from ..data.reading_frame import is_in_frame
+from .labelled_dna import DataOptions
 from .options import CheckpointOptions, change_arguments
 from .profile_start import KMER_FIELDS
 
@@ -46,6 +51,8 @@ WITHOUT_FRAME: dict[str, Any] = {
     "kmer_strands": "both",
     "kmer_encoders": 3,
 }
+# of training sequences without a reading frame, if some are longer: longest piece, most of each
+PIECES = (2048, 5)
 # tokens that a fine-tuning reads, in as many epochs as that makes within bounds
 TOKENS = 14_000_000
 EPOCHS = (1.0, 12.0)
@@ -106,11 +113,46 @@ def adapt_fields(
     fields_of = {name: value for name, value in FIELDS.items() if name not in given}
     if stored.get("mask_token_id") is None or stored.get("input_features") is not None:
         fields_of.pop("token_dropout", None)
-    is_phased = (stored.get("kmer_phases") or 1) > 1 and stored.get("kmer_size") is not None
-    if is_phased and not set(given) & set(KMER_FIELDS) and is_in_frame(sequences) is False:
+    if lacks_frame(model, stored, sequences):
         logger.warning(
             "The training sequences are no genes in their reading frame: the model gets a new k-mer"
             " part, which counts words of both strands."
         )
         fields_of |= WITHOUT_FRAME
     return fields_of
+
+
+def adapt_parts(
+    model: CheckpointOptions,
+    data: DataOptions,
+    stored: Mapping[str, Any],
+    parts: DatasetDict,
+    *,
+    seed: int,
+) -> DatasetDict:
+    """Parts whose long training sequences are cut, where the model gets a new k-mer part.
+
+    `data.cut_training`, if given, says it instead.
+    """
+    train = parts["train"]
+    longest, most = PIECES
+    if data.cut_training is not None or max(train["length"]) <= longest:
+        return parts
+    if not lacks_frame(model, stored, train["sequence"]):
+        return parts
+    logger.warning(
+        f"Training sequences longer than {longest:,} are cut into pieces, of which at most {most} of"
+        " each are learned from: cut_training and cut_pieces set this."
+    )
+    return DatasetDict({**parts, "train": cut_sequences(train, longest, seed=seed, most=most)})
+
+
+def lacks_frame(
+    model: CheckpointOptions, stored: Mapping[str, Any], sequences: Sequence[str]
+) -> bool:
+    """Whether the checkpoint counts words by codon position, and the sequences are no genes that
+    begin with their first codon. Settings of the k-mer part are taken as they are."""
+    if model.frozen or set(model.config_fields()) & set(KMER_FIELDS):
+        return False
+    is_phased = (stored.get("kmer_phases") or 1) > 1 and stored.get("kmer_size") is not None
+    return is_phased and is_in_frame(sequences) is False

@@ -22,7 +22,7 @@ from ..data.parts import SplitOptions
 from ..data.problems import CLASSES, MULTI_LABEL, REGRESSION, find_problem
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
-from .adapt import adapt_arguments, adapt_fields
+from .adapt import adapt_arguments, adapt_fields, adapt_parts
 from .head_start import StartedHead, keep_better, start_head
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
@@ -126,6 +126,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         smoke=evaluation.smoke,
         letters=getattr(tokenizer, "letters", None),
     )
+    stored = stored_fields(options.model)
+    parts = adapt_parts(options.model, options.data, stored, parts, seed=arguments.seed)
     target = make_target(parts["train"])
     if isinstance(target, Amount):
         parts = scale_labels(parts, target)
@@ -136,7 +138,7 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             arguments,
             options.model,
             sum(parts["train"]["length"]),
-            stored_fields(options.model),
+            stored,
             classes=isinstance(target, Classes),
         )
     model = make_model(options.model, parts, target, tokenizer)

@@ -1,6 +1,7 @@
 """Fine-tuning of pre-trained models adapts to the size of the data, and to nothing that was set."""
 
 import numpy as np
+from datasets import Dataset, DatasetDict
 
 from hf_mixers import (
     ChordMixerConfig,
@@ -13,10 +14,12 @@ from hf_mixers.models.dna import reverse_complement
 from hf_mixers.recipes import FinetuneArguments, FinetuneOptions, finetune
 from hf_mixers.recipes.adapt import (
     FIELDS,
+    PIECES,
     TRAINING,
     WITHOUT_FRAME,
     adapt_arguments,
     adapt_fields,
+    adapt_parts,
     choose_epochs,
 )
 from hf_mixers.recipes.finetune import FinetuneEvaluation
@@ -86,6 +89,30 @@ def test_sequences_without_a_reading_frame_get_words_of_both_strands():
         assert adapt_fields(chosen, phased, turned) == FIELDS
     for stored in ({}, {"kmer_phases": 1, "kmer_size": 4}, {"kmer_phases": 3, "kmer_size": None}):
         assert adapt_fields(options, {"mask_token_id": 4, **stored}, turned) == FIELDS
+
+
+def test_long_sequences_without_a_reading_frame_are_learned_from_in_a_few_pieces(caplog):
+    longest, most = PIECES
+    chance = np.random.default_rng(0)
+    texts = ["".join(chance.choice(list("ACGT"), length)) for length in (50_000, 30_000, 900)]
+    rows = Dataset.from_dict({"id": list("abc"), "sequence": texts})
+    rows = rows.add_column("length", list(map(len, texts)))
+    parts = DatasetDict(train=rows, test=rows)
+    phased = {"kmer_size": 4, "kmer_phases": 3}
+    options = CheckpointOptions(checkpoint="some"), DataOptions()
+    made = adapt_parts(*options, phased, parts, seed=0)
+    assert made["test"][:] == rows[:], "others are read whole"
+    assert [name[0] for name in made["train"]["id"]] == ["a"] * most + ["b"] * most + ["c"]
+    assert max(made["train"]["length"]) <= longest + 100
+    assert "are cut into pieces, of which at most 5 of each" in caplog.text
+    short = DatasetDict(train=rows.select([2]))
+    cut = DataOptions(data=["x"], cut_training=60_000)
+    for kept in (
+        adapt_parts(*options, {"kmer_size": 4}, parts, seed=0),
+        adapt_parts(*options, phased, short, seed=0),
+        adapt_parts(options[0], cut, phased, parts, seed=0),
+    ):
+        assert kept in (parts, short)
 
 
 def test_a_phased_checkpoint_is_fine_tuned_on_sequences_without_a_frame(tmp_path):
