@@ -47,6 +47,31 @@ ZOO["mlm_microbes"] = Experiment(
     ),
 )
 
+# the same after more masked bases of genes, of both strands and without taxonomy; no gene is of the
+# genus of the genome that is held out
+ZOO["microbes_bases"] = Experiment(
+    "pretrain_taxonomy",
+    (
+        *("--checkpoint", "model_cards/chordmixer-microbes"),
+        *("--data", "{data}/dna_marker_genes/data.parquet", "--rank_weights", "0", "0"),
+        *("--mask_probability", "0.2", "0.4", "--max_length", "2048", "--max_steps", "4000"),
+        *("--strand_probability", "0.5", "--train_token_budget", "8192", "--bf16", "true"),
+        *("--learning_rate", "2e-3", "--muon_learning_rate", "1e-2", "--weight_decay", "0.01"),
+    ),
+)
+ZOO["mlm_microbes_bases"] = Experiment(
+    "pretrain_mlm",
+    (
+        *("--checkpoint", "{runs}/microbes_bases"),
+        *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
+        *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
+        # twice as many windows, each seen once
+        *("--num_windows", "52000", "--num_train_epochs", "1", "--num_eval_windows", "500"),
+        *("--learning_rate", "2e-3", "--muon_learning_rate", "1e-2", "--warmup_steps", "0.05"),
+        *("--train_token_budget", "8192", "--weight_decay", "0.01", "--bf16", "true"),
+    ),
+)
+
 # how large a model should be: masked bases of genes, the same tokens for all. Track size, width of
 # the MLPs, and longest sequence, on which the numbers of tracks and blocks depend
 SIZES = {
@@ -69,6 +94,17 @@ for name, (track, inner, longest) in SIZES.items():
             *("--muon_learning_rate", "2e-2", "--weight_decay", "0.01"),
         ),
     )
+
+# moving averages of the weights, where the learning rate ends at zero and where it stays
+MEDIUM_SIZE = ZOO["size_medium"].arguments
+CONSTANT = ("--lr_scheduler_type", "constant_with_warmup", "--warmup_steps", "30")
+AVERAGED = ("--weight_average_decay", "0.98")
+for name, further in (
+    ("averaged", AVERAGED),
+    ("constant", CONSTANT),
+    ("constant_averaged", CONSTANT + AVERAGED),
+):
+    ZOO[f"schedule_{name}"] = Experiment("pretrain_taxonomy", MEDIUM_SIZE + further)
 
 # a model of another family for comparison: the same data and k-mer part around a Combiner, which
 # learns masked bases and taxonomy for a shorter time

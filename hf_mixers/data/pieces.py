@@ -17,8 +17,8 @@ def cut_sequences(
 ) -> Dataset:
     """Every sequence longer than `longest` as pieces, end to end; the others as they are.
 
-    Lengths of pieces are log-uniform. What is left at the end and shorter than `shortest` stays with
-    the piece before it, so nothing is lost, unless `most` is given: then so many pieces of a
+    Lengths of pieces are log-uniform. What is left at the end and shorter than `shortest` stays
+    with the piece before it, so nothing is lost, unless `most` is given: then so many pieces of a
     sequence are kept, drawn at random, so that long sequences do not outnumber short ones. An `id`
     gets the place of the piece, `:first-last`, the first letter being 1; other columns are
     repeated. All that happens `rounds` times, each time with other cuts: an epoch of the result is

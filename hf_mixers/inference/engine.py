@@ -178,12 +178,17 @@ class Engine:
         return outputs
 
     def compute(
-        self, part: Part, forward: Callable[[dict[str, Tensor], list[int]], list[Any]]
+        self,
+        part: Part,
+        forward: Callable[[dict[str, Tensor], list[int]], list[Any]],
+        turn_back: Callable[[Any, np.ndarray], Any] = lambda result, ids: result,
     ) -> list[Any]:
         """Results of a part, None for records that cannot be read.
 
         Args:
             forward: Gives one result per sequence of a batch, from model inputs and lengths.
+            turn_back: The result of the opposite strand at the places of the ids that are given;
+                results without places stay as they are.
         """
         results: list[Any] = [None] * len(part.items)
         rows = [row for row, item in enumerate(part.items) if item.ids is not None]
@@ -193,7 +198,10 @@ class Engine:
             if self.both_strands:
                 turned = [reverse_complement(one) for one in ids]
                 other = forward(self._collate(turned), [len(one) for one in ids])
-                found = [(a + b) / 2 for a, b in zip(found, other, strict=True)]
+                found = [
+                    (own + turn_back(result, one)) / 2
+                    for own, result, one in zip(found, other, ids, strict=True)
+                ]
             for row, result in zip(batch, found, strict=True):
                 results[row] = result
         return results

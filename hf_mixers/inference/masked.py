@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..models.dna import reverse_complement_scores
 from .engine import Engine, Item, Part
 from .records import Record
 
@@ -45,7 +46,8 @@ def predict_masked(engine: Engine, records: Sequence[tuple[str, str]]) -> list[M
 
     found: list[MaskedBase] = []
     shift = int(bool(getattr(tokenizer, "add_cls", False)))
-    for item, scores in zip(items, engine.compute(Part(0, items), forward), strict=True):
+    computed = engine.compute(Part(0, items), forward, reverse_complement_scores)
+    for item, scores in zip(items, computed, strict=True):
         for place in np.flatnonzero(item.ids == tokenizer.mask_token_id):
             values = dict(zip(BASES, map(float, scores[place]), strict=True))
             found.append(MaskedBase(item.record.id, int(place) + 1 - shift, values))

@@ -121,3 +121,19 @@ def _turn_ids(ids: torch.Tensor) -> torch.Tensor:
         )
     source = torch.where(run, first + last - position, position)
     return ids.new_tensor(_ID_TABLE)[ids.gather(-1, source)]
+
+
+def reverse_complement_scores(scores: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Scores `(L, 4)` of A, C, G and T, predicted on the opposite strand, at the places of `ids`.
+
+    Rows of `[PAD]`, `[CLS]` and `[SEP]` around the bases stay where they are, as in
+    `reverse_complement`.
+
+    >>> scores = np.array([[0, 0, 0, 0], [1, 2, 3, 4], [5, 6, 7, 8]])
+    >>> reverse_complement_scores(scores, np.array([2, 5, 6])).tolist()  # [CLS] A C
+    [[0, 0, 0, 0], [8, 7, 6, 5], [4, 3, 2, 1]]
+    """
+    places = np.flatnonzero(~np.isin(ids, _OUTER_IDS))
+    turned = scores.copy()
+    turned[places] = scores[places[::-1], ::-1]
+    return turned

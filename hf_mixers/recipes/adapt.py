@@ -141,8 +141,8 @@ def adapt_parts(
     if not lacks_frame(model, stored, train["sequence"]):
         return parts
     logger.warning(
-        f"Training sequences longer than {longest:,} are cut into pieces, of which at most {most} of"
-        " each are learned from: cut_training and cut_pieces set this."
+        f"Training sequences longer than {longest:,} are cut into pieces, of which at most {most}"
+        " of each are learned from: cut_training and cut_pieces set this."
     )
     return DatasetDict({**parts, "train": cut_sequences(train, longest, seed=seed, most=most)})
 

@@ -26,6 +26,7 @@ from ..models.tokenization_dna import DnaTokenizer
 from ..reporting.files import write_table
 from ..reporting.plots import plot_by_length
 from ..training import MixerTrainer
+from .both_strands import score_both_strands
 from .held_out import find_genomes
 from .models import load_masked_lm, new_model
 from .options import RunArguments, StartOptions, change_arguments, find_checkpoint
@@ -34,6 +35,8 @@ from .path import Report, begin_run, finish_run, save_model
 logger = logging.get_logger(__name__)
 
 
+# the model's guesses from both strands, averaged
+BOTH_STRANDS = "model, both strands"
 HELD_OUT_SOURCES = ("held_out", "held_out_pattern", "held_out_table")
 
 
@@ -150,6 +153,7 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
         if not save_model(trainer):
             return {}
         reports = {"model": score_windows(predicted, masked, Path(arguments.output_dir))}
+        reports[BOTH_STRANDS] = score_both_strands(model, tokenizer, masked, bf16=arguments.bf16)
         reports |= score_baselines(baselines, train, masked)
     report = Report(
         part="test",

@@ -76,6 +76,23 @@ def test_positions_do_not_count_a_cls_token(masked_lm):
             predict_masked(engine, [("a", text)])
 
 
+def test_masked_bases_are_guessed_from_both_strands(masked_lm):
+    tokenizer = DnaTokenizer(add_cls=True)
+    engines = [
+        make_engine(masked_lm, tokenizer, load_masked_lm, {}, both_strands=both)
+        for both in (False, True)
+    ]
+    # reverse complements of each other
+    texts = [("a", "AC[MASK]GT[MASK]TTA"), ("b", "TAA[MASK]AC[MASK]GT")]
+    one, both = ([masked.scores for masked in predict_masked(e, texts)] for e in engines)
+    partners = dict(zip("ACGT", "TGCA", strict=True))
+    # each of the four places, and where it is in the other text
+    for here, there in enumerate((3, 2, 1, 0)):
+        mean = {x: (one[here][x] + one[there][partners[x]]) / 2 for x in "ACGT"}
+        assert both[here] == pytest.approx(mean, abs=1e-6)
+        assert both[here] != pytest.approx(one[here], abs=1e-4)
+
+
 def test_wrong_requests_are_named(load_handler, classifier, tmp_path):
     handler = load_handler(classifier)
     for request, message in (
