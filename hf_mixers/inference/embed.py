@@ -72,7 +72,7 @@ def check_pooling(pooling: str, layer: int, rc_average: bool) -> None:
         accepted = ", ".join(get_args(Pooling))
         raise ValueError(f"pooling must be one of {accepted}, got {pooling!r}.")
     if pooling == "none" and rc_average:
-        raise ValueError("Strands are averaged by sequence: rc_average requires a pooling.")
+        raise ValueError("Strands are averaged by sequence, which requires a pooling.")
     if pooling == "cls" and layer != -1:
         raise ValueError(f"The pooled vector of a model is that of layer -1, got layer={layer}.")
 

@@ -1,6 +1,7 @@
 """What a Hugging Face Inference Endpoint calls: sequences in, plain Python objects out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from transformers import AutoConfig
@@ -23,7 +24,7 @@ class EndpointHandler:
     A request is `{"inputs": ..., "parameters": {...}}`: a sequence, FASTA as text, or a list of
     sequences. A classifier answers with a label, its score and all scores; a masked language model
     with the bases at every `[MASK]`; all others, and `{"task": "embed"}`, with a vector. Parameters
-    of vectors are `layer` and `pooling`.
+    of vectors are `layer` and `pooling`; `both_strands` averages both strands of DNA in any answer.
 
     Args:
         path: Folder of the model.
@@ -45,33 +46,38 @@ class EndpointHandler:
             raise ValueError(f"A request has 'inputs', got {', '.join(data) or 'nothing'}.")
         parameters = dict(data.get("parameters") or {})
         task = parameters.pop("task", self.task)
+        both_strands = parameters.pop("both_strands", False)
         known = {"embed", self.task}
         if task not in known:
             raise ValueError(f"task must be one of {', '.join(sorted(known))}, got {task!r}.")
         if unknown := sorted(set(parameters) - set(_EMBEDDING if task == "embed" else ())):
             raise ValueError(f"{unknown[0]!r} is not a parameter of {task}.")
+        if not isinstance(both_strands, bool):
+            raise ValueError(f"both_strands must be true or false, got {both_strands!r}.")
+        engine = replace(self.engine, both_strands=True) if both_strands else self.engine
         records = _read(data["inputs"])
         if task == "fill" and not any(MASK in text for _, text in records):
             task = "embed"
         if task == "fill":
-            return [one._asdict() for one in predict_masked(self.engine, records)]
-        return self._answer(task, records, parameters)
+            return [one._asdict() for one in predict_masked(engine, records)]
+        return _answer(engine, task, records, parameters)
 
-    def _answer(
-        self, task: str, records: Sequence[tuple[str, str]], parameters: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        numbered = (Record(number, *pair) for number, pair in enumerate(records))
-        answers: list[dict[str, Any]] = []
-        settings = {**_EMBEDDING, **parameters}
-        check_pooling(settings["pooling"], settings["layer"], False)
-        for part in self.engine.read_parts(numbered):
-            if task == "predict":
-                answers += [_describe(one._asdict()) for one in predict_part(self.engine, part)]
-                continue
-            for one in embed_part(self.engine, part, **settings):
-                vector = None if one.vector is None else one.vector.tolist()
-                answers.append(_describe({"id": one.id, "vector": vector, "note": one.note}))
-        return answers
+
+def _answer(
+    engine: Engine, task: str, records: Sequence[tuple[str, str]], parameters: dict[str, Any]
+) -> list[dict[str, Any]]:
+    numbered = (Record(number, *pair) for number, pair in enumerate(records))
+    answers: list[dict[str, Any]] = []
+    settings = {**_EMBEDDING, **parameters}
+    check_pooling(settings["pooling"], settings["layer"], engine.both_strands)
+    for part in engine.read_parts(numbered):
+        if task == "predict":
+            answers += [_describe(one._asdict()) for one in predict_part(engine, part)]
+            continue
+        for one in embed_part(engine, part, **settings):
+            vector = None if one.vector is None else one.vector.tolist()
+            answers.append(_describe({"id": one.id, "vector": vector, "note": one.note}))
+    return answers
 
 
 def _read(inputs: Any) -> list[tuple[str, str]]:

@@ -16,6 +16,8 @@ NUM_SHADES = 256
 _LUMINANCE = np.array([0.2989, 0.5870, 0.1140])
 MASK_RATIO = 0.5
 
+Labelled = tuple[np.ndarray, np.ndarray]
+
 
 def to_grey(images: np.ndarray) -> np.ndarray:
     """Luminance `(N, H, W)` of images `(N, 3, H, W)`, or grey images `(N, 1, H, W)` as they are."""
@@ -25,15 +27,41 @@ def to_grey(images: np.ndarray) -> np.ndarray:
     return np.floor(weighed + 1e-9).astype(np.uint8)
 
 
+def read_images(path: Path, where: str) -> tuple[dict[str, Labelled], list[str]]:
+    """Grey images `(N, H, W)` with classes by part, from what `load_images` reads, and the classes'
+    names."""
+    from ..data.other import load_images
+
+    try:
+        found = load_images(path)
+    except ValueError as error:
+        raise ValueError(f"{error} {where}") from error
+    names = found["train"].features["label"].names
+    parts = {
+        part: (
+            to_grey(np.stack(list(rows.with_format("numpy")["image"][:])).astype(np.uint8)),
+            np.asarray(rows["label"][:]),
+        )
+        for part, rows in found.items()
+    }
+    return parts, names
+
+
 class PixelArrays(TaskRows):
     """Grey images `(N, H, W)` in memory.
 
     Args:
-        mean, std: Of the shades; values are brought to 0 and 1 with them.
+        mean, std: Of the shades; values are brought to 0 and 1 with them. By default values go from
+            -1 to 1.
     """
 
     def __init__(
-        self, images: np.ndarray, labels: np.ndarray, pixels: PixelMode, mean: float, std: float
+        self,
+        images: np.ndarray,
+        labels: np.ndarray,
+        pixels: PixelMode,
+        mean: float = 127.5,
+        std: float = 127.5,
     ):
         super().__init__(len(images))
         self.images, self.all_labels, self.pixels = images, labels, pixels

@@ -46,7 +46,7 @@ def test_poolings_and_layers_are_the_obvious_ones(masked_lm, sequences):
 def test_wrong_settings_are_named(masked_lm):
     for options, message in (
         ({"pooling": "sum"}, "pooling must be one of mean, max, first, cls, none, got 'sum'"),
-        ({"pooling": "none", "rc_average": True}, "rc_average requires a pooling"),
+        ({"pooling": "none", "rc_average": True}, "averaged by sequence, which requires a pooling"),
         ({"pooling": "cls", "layer": 1}, "is that of layer -1, got layer=1"),
         ({"layer": 99}, "layer must lie in"),
     ):

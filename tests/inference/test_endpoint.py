@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,17 @@ def test_a_classifier_answers(load_handler, classifier, tmp_path):
     assert np.abs(np.array(vectors[0]["vector"]) - one.vector).max() < 1e-5
 
 
+def test_answers_of_both_strands_are_asked_for_by_a_parameter(load_handler, classifier):
+    handler = load_handler(classifier)
+    parameters = {"both_strands": True}
+    here, there = handler({"inputs": ["ACGGTAC", "GTACCGT"], "parameters": parameters})
+    (expected,) = predict(classifier, ["ACGGTAC"], rc_average=True)
+    assert here["scores"] == pytest.approx(expected.scores, abs=1e-5)
+    assert here["scores"] == pytest.approx(there["scores"], abs=1e-5)
+    with pytest.raises(ValueError, match="both_strands must be true or false, got 1"):
+        handler({"inputs": "ACGT", "parameters": {"both_strands": 1}})
+
+
 @pytest.mark.slow
 def test_a_masked_language_model_fills_masks_and_embeds(load_handler, masked_lm):
     handler = load_handler(masked_lm)
@@ -78,10 +90,8 @@ def test_positions_do_not_count_a_cls_token(masked_lm):
 
 def test_masked_bases_are_guessed_from_both_strands(masked_lm):
     tokenizer = DnaTokenizer(add_cls=True)
-    engines = [
-        make_engine(masked_lm, tokenizer, load_masked_lm, {}, both_strands=both)
-        for both in (False, True)
-    ]
+    engine = make_engine(masked_lm, tokenizer, load_masked_lm, {})
+    engines = (engine, replace(engine, both_strands=True))
     # reverse complements of each other
     texts = [("a", "AC[MASK]GT[MASK]TTA"), ("b", "TAA[MASK]AC[MASK]GT")]
     one, both = ([masked.scores for masked in predict_masked(e, texts)] for e in engines)

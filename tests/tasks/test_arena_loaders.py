@@ -480,6 +480,59 @@ def test_broken_pathfinder_folders_are_refused(tmp_path):
         load_arena_task("pathfinder", tmp_path, difficulty="x")
 
 
+def write_copies(folder, kind, kept):
+    """Images of the release as others store them, those of each class in their order."""
+    images = np.stack([image.reshape(32, 32) for image, _ in kept])
+    labels = np.array([label for _, label in kept])
+    if kind == "npz":
+        folder.mkdir(parents=True)
+        arrays = {"x_train": images, "y_train": labels, "x_test": images[:5], "y_test": labels[:5]}
+        np.savez(folder / "data.npz", **arrays)
+        return folder / "data.npz"
+    if kind == "parquet":
+        folder.mkdir(parents=True)
+        pictures = [Image.fromarray(image) for image in images]
+        rows = Dataset.from_dict({"image": pictures, "label": labels.tolist()})
+        rows.to_parquet(str(folder / "train-00000-of-00001.parquet"))
+        return folder
+    for part in PARTS:
+        for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+            (folder / part / str(label)).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(folder / part / str(label) / f"{number:03}.png")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["npz", "parquet", "folders"])
+def test_pathfinder_from_other_copies_of_its_images(images, tmp_path, kind):
+    kept = images[1]["easy"]
+    task = load_arena_task("pathfinder", write_copies(tmp_path / "copies", kind, kept))
+    check_task(task)
+    count, held = len(kept), len(kept) // 10
+    expected = {"npz": (count - held, held, 5), "parquet": (count - 2 * held, held, held)}
+    assert sizes(task) == expected.get(kind, (count, count, count))
+    assert "'1' is the class 'one contour'" in task.notes[0]
+    assert len(task.notes) == 1 + (kind != "folders")
+    assert task.config_fields() == load_arena_task("pathfinder", images[0]).config_fields()
+    known = {(image.tobytes(), int(label)) for image, label in kept}
+    rows = [task.parts[part][row] for part in PARTS for row in range(len(task.parts[part]))]
+    found = [(row["input_ids"].tobytes(), row["labels"]) for row in rows]
+    assert set(found) == known
+    if kind != "folders":
+        assert len(found) == count + (5 if kind == "npz" else 0)
+
+
+def test_copies_of_pathfinder_that_do_not_fit_are_refused(images, tmp_path):
+    folder = write_copies(tmp_path / "copies", "parquet", images[1]["easy"])
+    with pytest.raises(ValueError, match="'paramixer' is for folders of the official release"):
+        load_arena_task("pathfinder", folder, split="paramixer")
+    with pytest.raises(ValueError, match="has images of 32 x 32 pixels: 128 x 128"):
+        load_arena_task("pathx", folder)
+    kept = [(image, number % 3) for number, (image, _) in enumerate(images[1]["easy"])]
+    folder = write_copies(tmp_path / "three", "folders", kept)
+    with pytest.raises(ValueError, match=r"has the classes 0, 1, 2: two are accepted; Pathfinder"):
+        load_arena_task("pathfinder", folder)
+
+
 def test_path_x_is_pathfinder_at_128(tmp_path):
     release.write_pathfinder(tmp_path / "pathfinder128", resolution=128, tables=1, per_table=11)
     task = load_arena_task("pathx", tmp_path)

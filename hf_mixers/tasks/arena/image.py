@@ -11,7 +11,7 @@ from datasets import Dataset
 from ...data.splits import draw_stratified
 from ..batches import Padding
 from ..pathfinder_images import PixelMode
-from ..pixels import PixelArrays, pixel_task, to_grey
+from ..pixels import Labelled, PixelArrays, pixel_task, read_images, to_grey
 from ..sources import find_path
 from ..task import Task, TaskKind
 
@@ -31,8 +31,6 @@ _UNPICKLED = {
     ("numpy", "dtype"),
     ("_codecs", "encode"),
 }
-
-Labelled = tuple[np.ndarray, np.ndarray]
 
 
 def load(
@@ -75,7 +73,7 @@ def load(
         parts, names = _read_cifar(folder)
         mean, std = _MEAN, _STD
     else:
-        parts, names = _read_images(folder)
+        parts, names = read_images(folder, _WHERE)
         mean, std = float(parts["train"][0].mean()), float(parts["train"][0].std())
     if "test" not in parts:
         raise ValueError(f"{folder} has no test part; {_WHERE}")
@@ -111,24 +109,6 @@ def _hold_out(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
         return draw_stratified(Dataset.from_dict({"label": labels}), fraction, seed)
     # 45,000 of 50,000, whatever the rounding of 0.9
     return np.arange(len(labels)) >= len(labels) - math.ceil(fraction * len(labels) - 1e-9)
-
-
-def _read_images(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
-    from ...data.other import load_images
-
-    try:
-        found = load_images(folder)
-    except ValueError as error:
-        raise ValueError(f"{error} {_WHERE}") from error
-    names = found["train"].features["label"].names
-    parts = {
-        part: (
-            to_grey(np.stack(list(rows.with_format("numpy")["image"][:])).astype(np.uint8)),
-            np.asarray(rows["label"][:]),
-        )
-        for part, rows in found.items()
-    }
-    return parts, names
 
 
 class _ArrayUnpickler(pickle.Unpickler):

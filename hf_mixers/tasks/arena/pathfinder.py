@@ -9,10 +9,12 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers.utils import logging
 
+from ...data.splits import PARTS
 from ..batches import Padding
 from ..pathfinder_images import CLASS_NAMES, PixelMode, check_pixel_mode, pathfinder
 from ..pathfinder_settings import DIFFICULTIES, Difficulty
-from ..pixels import PixelFiles, pixel_task
+from ..pixels import PixelArrays, PixelFiles, pixel_task, read_images
+from ..rows import TaskRows
 from ..sources import find_folder, find_path
 from ..stored import load_stored, split_rows
 from ..task import Task, TaskKind
@@ -23,14 +25,18 @@ Split = Literal["s4", "file_order", "paramixer"]
 
 _WHERE = (
     "Pathfinder is the folder pathfinder{resolution} (curv_baseline, curv_contour_length_9,"
-    " curv_contour_length_14) of https://storage.googleapis.com/long-range-arena/lra_release.gz,"
-    " and without a path it is drawn from a seed."
+    " curv_contour_length_14) of https://storage.googleapis.com/long-range-arena/lra_release.gz;"
+    " images in a folder per class, .npz and parquet files are read too, and without a path it is"
+    " drawn from a seed."
 )
 _FOLDERS = {
     "easy": "curv_baseline",
     "intermediate": "curv_contour_length_9",
     "hard": "curv_contour_length_14",
 }
+_RELEASE = tuple(_FOLDERS.values())
+# what images that are not laid out so come in
+_IMAGES = ("*.parquet", "*.npz", "*.png", "*.jpg", "*.jpeg")
 # fields of a line of metadata
 _SUBFOLDER, _NAME, _LABEL = 0, 1, 3
 _SPLIT_SEED = 42
@@ -53,12 +59,15 @@ def load(
 
     Args:
         path: The folder `pathfinder32` (or 64, 128, 256), one that has it, one difficulty of it,
-            or a folder of `write_task`.
+            a folder of `write_task`, or images of two classes that
+            `hf_mixers.data.other.load_images` reads.
         resolution: Height and width of the images.
-        difficulty: `easy`, `intermediate` or `hard`, as most published loaders; or `all`.
+        difficulty: `easy`, `intermediate` or `hard`, as most published loaders; or `all`. Not for
+            other images.
         split: `s4` draws 80/10/10 by the seed 42 as published loaders do; `file_order` takes
             80/10/10 in the order of the files; `paramixer` takes the first ten files of metadata of
-            each difficulty as test part and the next ten as validation part.
+            each difficulty as test part and the next ten as validation part. Other images keep the
+            parts that they have.
         pixels, padding, reference_zero_mask: See `pixel_task`.
     """
     check_pixel_mode(pixels)
@@ -77,10 +86,13 @@ def load(
         return describe(name, _check_stored(stored, pixels, resolution))
     if split not in ("s4", "file_order", "paramixer"):
         raise ValueError(f"split={split!r} was given: s4, file_order and paramixer are accepted.")
+    if not _is_release(folder, resolution):
+        rows, notes = _read_copies(folder, pixels, resolution, split, where)
+        return describe(name, rows, notes=notes)
     files: list[Path] = []
     labels: list[int] = []
     groups: list[int] = []
-    notes: list[str] = []
+    notes = []
     for root in _find_roots(folder, resolution, difficulty, where):
         found = _read_metadata(root, where)
         files += found[0]
@@ -143,6 +155,46 @@ def _check_stored(stored: dict, pixels: PixelMode, resolution: int) -> dict:
             " for."
         )
     return stored
+
+
+def _is_release(folder: Path, resolution: int) -> bool:
+    """Whether a path leads to folders of the official release, or to no images at all."""
+    if find_folder(folder, f"pathfinder{resolution}") != folder or folder.name in _FOLDERS.values():
+        return True
+    if folder.is_file():
+        return False
+    below = (next(folder.glob(f"{above}{name}"), None) for above in ("", "*/") for name in _RELEASE)
+    return any(below) or not any(next(folder.rglob(kind), None) for kind in _IMAGES)
+
+
+def _read_copies(
+    path: Path, pixels: PixelMode, resolution: int, split: Split, where: str
+) -> tuple[dict[str, TaskRows], list[str]]:
+    """Parts of images that are not laid out as the release, and a note."""
+    parts, names = read_images(path, where)
+    images, labels = parts["train"]
+    if len(names) != len(CLASS_NAMES):
+        raise ValueError(f"{path} has the classes {', '.join(names)}: two are accepted; {where}")
+    if images.shape[1:] != (resolution, resolution):
+        height, width = images.shape[1:]
+        raise ValueError(
+            f"{path} has images of {height} x {width} pixels: {resolution} x {resolution} are"
+            " accepted."
+        )
+    notes = [f"Of the images in {path.name}, {names[1]!r} is the class {CLASS_NAMES[1]!r}."]
+    if set(parts) != set(PARTS):
+        if split == "paramixer":
+            raise ValueError("split='paramixer' is for folders of the official release.")
+        wanted = _split(len(images), [], split)
+        if "test" in parts:
+            # the place of the test part stays in train
+            wanted = {
+                "train": np.concatenate([wanted["train"], wanted["test"]]),
+                "validation": wanted["validation"],
+            }
+        parts |= {part: (images[rows], labels[rows]) for part, rows in wanted.items()}
+        notes.append(f"The parts {', '.join(wanted)} are split by {split!r} from one.")
+    return {part: PixelArrays(*parts[part], pixels) for part in PARTS}, notes
 
 
 def _find_roots(folder: Path, resolution: int, difficulty: str, where: str) -> list[Path]:
