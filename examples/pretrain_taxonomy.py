@@ -61,6 +61,13 @@ class Options:
         default_factory=lambda: [0.05, 0.45],
         metadata={"help": "Bounds of the share of bases to guess, which every gene draws."},
     )
+    mask_span: list[int] = field(
+        default_factory=lambda: [1, 1],
+        metadata={"help": "Bounds of the length of hidden runs, which every gene draws."},
+    )
+    mask_frame: int = field(
+        default=1, metadata={"help": "Hidden runs begin at multiples of this, codons at 3."}
+    )
     profile_epochs: int = field(
         default=0,
         metadata={"help": "First train the k-mer part of the pooled vector alone (kmer_size)."},
@@ -156,13 +163,19 @@ def main(arguments: list[str] | None = None) -> dict:
         )
         for entry in profile_history:
             print(f"profiles: {entry}", flush=True)
-    bounds = tuple(options.mask_probability)
     trainer = TaxonomyTrainer(
         model,
         training,
         train_dataset=parts["train"],
         eval_dataset=parts["evaluation"],
-        data_collator=TaxonomyCollator(tokenizer, list(model.ranks), bounds, seed=training.seed),
+        data_collator=TaxonomyCollator(
+            tokenizer,
+            list(model.ranks),
+            mask_probability=tuple(options.mask_probability),
+            mask_span=tuple(options.mask_span),
+            mask_frame=options.mask_frame,
+            seed=training.seed,
+        ),
         rank_learning_rate=options.rank_learning_rate,
     )
     if not options.profiles_only:

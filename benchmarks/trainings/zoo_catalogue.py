@@ -101,10 +101,20 @@ CONSTANT = ("--lr_scheduler_type", "constant_with_warmup", "--warmup_steps", "30
 AVERAGED = ("--weight_average_decay", "0.98")
 for name, further in (
     ("averaged", AVERAGED),
+    ("small_batches", ("--train_token_budget", "4096", "--max_steps", "600")),
+    ("large_batches", ("--train_token_budget", "16384", "--max_steps", "150")),
     ("constant", CONSTANT),
     ("constant_averaged", CONSTANT + AVERAGED),
 ):
     ZOO[f"schedule_{name}"] = Experiment("pretrain_taxonomy", MEDIUM_SIZE + further)
+
+# bases hidden in runs instead of one by one, which evaluations always do; the last one in codons
+for name, further in (
+    ("runs", ("--mask_span", "1", "6")),
+    ("triplets", ("--mask_span", "3", "3")),
+    ("codons", ("--mask_span", "3", "3", "--mask_frame", "3")),
+):
+    ZOO[f"masks_{name}"] = Experiment("pretrain_taxonomy", MEDIUM_SIZE + further)
 
 # a model of another family for comparison: the same data and k-mer part around a Combiner, which
 # learns masked bases and taxonomy for a shorter time

@@ -3,6 +3,7 @@
 import copy
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,11 @@ class MaskedLMCollator:
         tokenizer: Names the mask token and the special tokens.
         mask_probability: 0.3 as in the ChordMixer paper; or bounds, between which every sequence
             draws its own.
+        mask_span: Tokens are hidden in runs of this length, which may touch; or bounds, between
+            which every sequence draws its own. Evaluations hide single tokens, so that their losses
+            can be compared.
+        mask_frame: Runs begin at multiples of this place in a sequence, as codons do at 3; lengths
+            of runs are multiples of it.
         maskable_ids: Tokens that are chosen and that replace others; by default A, C, G and T of a
             DNA tokenizer, else all that are not special.
     """
@@ -141,17 +147,23 @@ class MaskedLMCollator:
         mask_probability: float | tuple[float, float] = 0.3,
         maskable_ids: Sequence[int] | None = None,
         seed: int = 0,
+        mask_span: int | tuple[int, int] = 1,
+        mask_frame: int = 1,
     ):
-        if isinstance(mask_probability, (int, float)):
-            low = high = mask_probability
-        else:
-            low, high = mask_probability
+        low, high = _bounds(mask_probability)
         if not 0 < low <= high <= 1:
             raise ValueError(f"mask_probability must lie in (0, 1], got {mask_probability}.")
         if tokenizer.mask_token_id is None:
             raise ValueError(f"{type(tokenizer).__name__} has no mask token to hide tokens with.")
         self.collator, self.seed = collator, seed
-        self.mask_probability: tuple[float, float] = (low, high)
+        self.mask_probability = (low, high)
+        shortest, longest = _bounds(mask_span)
+        in_frame = mask_frame > 0 and not (shortest % mask_frame or longest % mask_frame)
+        if not 1 <= shortest <= longest or not in_frame:
+            raise ValueError(
+                f"mask_span must be multiples of mask_frame={mask_frame}, got {mask_span}."
+            )
+        self.mask_span, self.mask_frame = (shortest, longest), mask_frame
         self.mask_token_id = tokenizer.mask_token_id
         if maskable_ids is None:
             maskable_ids = default_maskable_ids(tokenizer)
@@ -162,9 +174,9 @@ class MaskedLMCollator:
         self.epoch = epoch
 
     def for_evaluation(self) -> "MaskedLMCollator":
-        """The collator that masks alike whatever the epoch."""
+        """The collator that masks single tokens, alike whatever the epoch."""
         fixed = copy.copy(self)
-        fixed.epoch = 0
+        fixed.epoch, fixed.mask_span, fixed.mask_frame = 0, (1, 1), 1
         return fixed
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Any]:
@@ -177,8 +189,7 @@ class MaskedLMCollator:
         allowed = torch.isin(ids, self.maskable_ids)
         if "attention_mask" in batch:
             allowed &= batch["attention_mask"] == 1
-        shares = self._draw_shares(batch, generator)
-        chosen = allowed & (torch.rand(ids.shape, generator=generator) < shares)
+        chosen = allowed & self._choose(batch, generator)
         fate = torch.rand(ids.shape, generator=generator)
         picks = torch.randint(len(self.maskable_ids), ids.shape, generator=generator)
         hidden = torch.where(fate < 0.8, self.mask_token_id, self.maskable_ids[picks])
@@ -186,17 +197,49 @@ class MaskedLMCollator:
         labels = torch.where(chosen, ids, -100)
         return {**batch, "input_ids": torch.where(chosen, hidden, ids), "labels": labels}
 
-    def _draw_shares(self, batch: dict[str, Any], generator: torch.Generator) -> Tensor | float:
-        """The share to hide, of each token's sequence if they differ."""
+    def _choose(self, batch: dict[str, Any], generator: torch.Generator) -> Tensor:
+        """Which tokens are hidden, where they may be."""
+        shape = batch["input_ids"].shape
         low, high = self.mask_probability
-        if low == high:
-            return low
-        if "cu_seq_lens_q" not in batch:
-            count = len(batch["input_ids"])
-            return low + (high - low) * torch.rand(count, 1, generator=generator)
-        lengths = batch["cu_seq_lens_q"].diff()
-        shares = low + (high - low) * torch.rand(len(lengths), generator=generator)
-        return shares.repeat_interleave(lengths)[None]
+        share = low if low == high else low + (high - low) * _draw(torch.rand, batch, generator)
+        shortest, longest = self.mask_span
+        if longest == 1:
+            return torch.rand(shape, generator=generator) < share
+        span, frame = shortest, self.mask_frame
+        if longest > shortest:
+            count = (longest - shortest) // frame + 1
+            span = shortest + frame * _draw(partial(torch.randint, count), batch, generator)
+        place, within = torch.arange(shape[1]).expand(shape), _places(batch)
+        # a token is hidden unless none of the runs that would reach it begins
+        chance = 1 - (1 - torch.as_tensor(share)) ** (frame / torch.as_tensor(span))
+        begins = (torch.rand(shape, generator=generator) < chance) & (within % frame == 0)
+        last = torch.where(begins, place, -longest).cummax(1).values
+        return (place - last < span) & (last >= place - within)
+
+
+def _bounds(value: Any) -> tuple[Any, Any]:
+    """Two numbers as they are, one as both."""
+    low, high = (value, value) if isinstance(value, (int, float)) else value
+    return low, high
+
+
+def _draw(
+    random: Callable[..., Tensor], batch: dict[str, Any], generator: torch.Generator
+) -> Tensor:
+    """A random number of each token's sequence."""
+    if "cu_seq_lens_q" not in batch:
+        return random((len(batch["input_ids"]), 1), generator=generator)
+    lengths = batch["cu_seq_lens_q"].diff()
+    return random((len(lengths),), generator=generator).repeat_interleave(lengths)[None]
+
+
+def _places(batch: dict[str, Any]) -> Tensor:
+    """Places of tokens in their sequences."""
+    if "cu_seq_lens_q" not in batch:
+        return (batch["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    ends = batch["cu_seq_lens_q"].long()
+    first = ends[:-1].repeat_interleave(ends.diff())
+    return (torch.arange(int(ends[-1])) - first)[None]
 
 
 class CausalLMCollator:

@@ -71,6 +71,10 @@ class GenomeOptions:
     num_windows: int = field(default=10_000, metadata={"help": "Training windows of an epoch."})
     num_eval_windows: int = field(default=500, metadata={"help": "Windows for evaluation."})
     mask_probability: float = field(default=0.3, metadata={"help": "Share of bases to predict."})
+    mask_span: list[int] = field(
+        default_factory=lambda: [1, 1],
+        metadata={"help": "Bounds of the length of hidden runs, which every window draws."},
+    )
     reverse_complement: bool = field(
         default=True, metadata={"help": "Reverse-complement each window with probability 0.5."}
     )
@@ -141,7 +145,11 @@ def pretrain(options: PretrainOptions, arguments: PretrainArguments) -> dict:
             train_dataset=train,
             eval_dataset=evaluation,
             data_collator=MaskedLMCollator(
-                FlatCollator(), tokenizer, data.mask_probability, seed=arguments.seed
+                FlatCollator(),
+                tokenizer,
+                data.mask_probability,
+                seed=arguments.seed,
+                mask_span=tuple(data.mask_span),  # type: ignore[arg-type]
             ),
             compute_metrics=lambda p: {"accuracy": float((p.predictions == p.label_ids).mean())},
             preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1),

@@ -177,18 +177,16 @@ class TaxonomyCollator:
 
     Args:
         ranks: Columns with the classes of every rank.
-        mask_probability: Share of tokens to guess, or bounds between which every sequence draws
-            its own.
+        options: See `MaskedLMCollator`.
     """
 
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
         ranks: Sequence[str],
-        mask_probability: float | tuple[float, float] = 0.3,
-        seed: int = 0,
+        **options: Any,
     ):
-        self.masking = MaskedLMCollator(FlatCollator(), tokenizer, mask_probability, seed=seed)
+        self.masking = MaskedLMCollator(FlatCollator(), tokenizer, **options)
         self.ranks = list(ranks)
 
     def set_epoch(self, epoch: int) -> None:

@@ -21,7 +21,8 @@ def test_a_language_model_is_trained_and_the_run_repeated(run, genome, tmp_path)
     assert done.code == 0, done.error
     assert "2 records, 3,300 bases; held out: plasmid" in done.out
     results = read_metrics(tmp_path / "a")
-    assert set(results["test"]) == {"model", "base frequency", "Markov, 1 bases each side"}
+    guessers = {"model", "model, both strands", "base frequency", "Markov, 1 bases each side"}
+    assert set(results["test"]) == guessers
     assert results["options"]["data"]["mask_probability"] == 0.2
     assert results["config"]["track_size"] == 4
     assert len(pipeline("fill-mask", str(tmp_path / "a"))("ACG[MASK]", top_k=3)) == 3
@@ -31,6 +32,20 @@ def test_a_language_model_is_trained_and_the_run_repeated(run, genome, tmp_path)
     done = run("pretrain", "--config", tmp_path / "a" / "run.yaml", "-o", tmp_path / "b")
     assert done.code == 0, done.error
     assert numbers_of(results) == numbers_of(read_metrics(tmp_path / "b"))
+
+
+def test_runs_of_bases_are_hidden(run, genome, tmp_path):
+    found = []
+    for span in ("[1, 1]", "[2, 5]"):
+        words = ["--set", f"mask_span={span}", "--held-out", "plasmid", "--tokens", 256]
+        done = run("pretrain", genome, *words, *QUICK, *SMALL, "-o", tmp_path / span[1])
+        assert done.code == 0, done.error
+        found.append(read_metrics(tmp_path / span[1])["test"])
+    # the same single bases are guessed, by another model
+    assert found[0]["base frequency"] == found[1]["base frequency"]
+    assert found[0]["model"] != found[1]["model"]
+    done = run("pretrain", genome, "--set", "mask_span=[2, 1]", *QUICK, "-o", tmp_path / "none")
+    assert "mask_span must be multiples of mask_frame=1, got (2, 1)" in done.error
 
 
 def test_another_family_is_named(run, genome, tmp_path):

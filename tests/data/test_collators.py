@@ -152,7 +152,47 @@ def test_the_two_layouts_train_on_the_same_loss_when_masked_alike():
     torch.testing.assert_close(model(**flat).loss, model(**batch).loss)
 
 
+def find_runs(hidden):
+    """First and length of every run of hidden tokens."""
+    edges = np.flatnonzero(np.diff(np.r_[0, hidden, 0]))
+    return list(zip(edges[::2].tolist(), (edges[1::2] - edges[::2]).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("layout", ["flat", "padded"])
+@pytest.mark.parametrize(
+    ("span", "frame"), [(3, 3), (3, 1), ((2, 6), 1), ((3, 9), 3), (6, 3), (1, 1)]
+)
+def test_tokens_are_hidden_in_runs(layout, span, frame):
+    chance = np.random.default_rng(0)
+    lengths = chance.integers(1, 400, size=200)
+    examples = [{"input_ids": chance.integers(5, 9, size=length)} for length in lengths]
+    collator = FlatCollator() if layout == "flat" else PaddedCollator()
+    masking = MaskedLMCollator(collator, DnaTokenizer(), mask_span=span, mask_frame=frame)
+    labels = masking(examples)["labels"]
+    rows = labels[0].split(lengths.tolist()) if layout == "flat" else labels
+    rows = [row[:length].numpy() != -100 for row, length in zip(rows, lengths, strict=True)]
+    # the first tokens of a sequence are reached by fewer runs
+    inner = np.concatenate([row[8:] for row in rows])
+    assert inner.mean() == pytest.approx(0.3, abs=0.02)
+    low, high = span if isinstance(span, tuple) else (span, span)
+    counts = set()
+    for row in rows:
+        for first, length in find_runs(row):
+            assert first % frame == 0
+            # runs end early at the end of a sequence, and are longer where they touch
+            if first + length < len(row):
+                assert length >= low
+                assert length % frame == 0
+                counts.add(length)
+    assert set(range(low, high + 1, frame)) <= counts
+    single = MaskedLMCollator(collator, DnaTokenizer())(examples)["labels"]
+    assert torch.equal(single, masking.for_evaluation()(examples)["labels"])
+
+
 def test_impossible_masking_is_refused():
+    for span, frame in ((0, 1), (4, 3), ((3, 4), 3), ((6, 3), 3), (2, 0)):
+        with pytest.raises(ValueError, match="mask_span must be multiples of mask_frame"):
+            MaskedLMCollator(FlatCollator(), DnaTokenizer(), mask_span=span, mask_frame=frame)
     with pytest.raises(ValueError, match=r"must lie in \(0, 1\], got 0"):
         MaskedLMCollator(FlatCollator(), DnaTokenizer(), mask_probability=0)
     tokenizer = DnaTokenizer()

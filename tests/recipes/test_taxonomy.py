@@ -74,7 +74,7 @@ def test_names_that_are_no_class_have_no_label():
 
 def test_batches_hold_hidden_and_original_tokens_and_ranks():
     data = make_data()
-    collator = TaxonomyCollator(DnaTokenizer(), ["genus", "species"], (0.1, 0.6))
+    collator = TaxonomyCollator(DnaTokenizer(), ["genus", "species"], mask_probability=(0.1, 0.6))
     batch = collator([data[i] for i in range(5)])
     assert batch["rank_labels"].shape == (5, 2)
     hidden = batch["labels"] != -100
@@ -91,7 +91,7 @@ def test_batches_hold_hidden_and_original_tokens_and_ranks():
 def test_the_loss_is_the_weighted_sum_of_its_parts_and_reaches_everything(row):
     model = make_model(row).train()
     data = make_data()
-    collator = TaxonomyCollator(DnaTokenizer(), ["genus", "species"], 0.3)
+    collator = TaxonomyCollator(DnaTokenizer(), ["genus", "species"], mask_probability=0.3)
     output = model(**collator([data[i] for i in range(8)]))
     expected = output.masked_loss + output.genus_loss + 0.5 * output.species_loss
     torch.testing.assert_close(output.loss.detach(), expected)
@@ -109,7 +109,8 @@ def test_profiles_are_counted_before_tokens_are_hidden():
     seen = []
     model.masked_lm.model.kmers.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     whole = make_data(max_length=100)
-    batch = TaxonomyCollator(DnaTokenizer(), ["genus", "species"], 0.5)([whole[7], whole[8]])
+    collator = TaxonomyCollator(DnaTokenizer(), ["genus", "species"], mask_probability=0.5)
+    batch = collator([whole[7], whole[8]])
     model(**batch)
     found = seen[0][torch.tensor(whole.lengths[7:9]).argsort(descending=True).argsort()]
     torch.testing.assert_close(found.half(), profiles[7:9])
