@@ -162,6 +162,19 @@ for start, further, tasks in (
             # a regression on fixed vectors: nothing is drawn but the labelled genes
             seeds=(0, 1, 2) if task == "genus45_few" else (),
         )
+# whether to train more than the head, and how: on validation rows
+for name, further in (
+    ("head", ()),
+    ("epoch", ("--num_train_epochs", "1")),
+    ("layers", ("--num_train_epochs", "1", "--layer_learning_rate_decay", "0.7")),
+):
+    ZOO[f"choice_genus12_{name}"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", "{runs}/microbes", *SPECIES_TASKS["genus12"], "--bf16", "true"),
+            *("--split_column", "split_species", "--report_on", "validation", *further),
+        ),
+    )
 
 # contigs have no reading frame, and lie on either strand: fine-tuning gives them another k-mer
 # part, which learns from a few pieces of each. Pre-training has seen neither these genomes nor

@@ -48,7 +48,13 @@ class MixerTrainingArguments(TrainingArguments):
             " with AdamW at --learning_rate; none or 0: AdamW for all."
         },
     )
-
+    layer_learning_rate_decay: float | None = field(
+        default=None,
+        metadata={
+            "help": "Multiply the learning rates of each block by this, such as 0.8, compared with"
+            " the block above it; the head keeps its own, and embeddings have the lowest."
+        },
+    )
     weight_average_decay: float | None = field(
         default=None,
         metadata={
@@ -61,6 +67,9 @@ class MixerTrainingArguments(TrainingArguments):
         decay = self.weight_average_decay
         if decay is not None and not 0 < decay < 1:
             raise ValueError(f"weight_average_decay must lie between 0 and 1, got {decay}.")
+        decay = self.layer_learning_rate_decay
+        if decay is not None and not 0 < decay <= 1:
+            raise ValueError(f"layer_learning_rate_decay must lie in (0, 1], got {decay}.")
         # transformers takes bf16 on a processor only if it is told that there is nothing else
         if self.bf16 and not torch.accelerator.is_available():
             self.use_cpu = True

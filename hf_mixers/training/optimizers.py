@@ -6,7 +6,10 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-_BLOCK = re.compile(r"(^|\.)layers\.\d+\.")
+_BLOCK = re.compile(r"(?:^|\.)layers\.\d+\.")
+# of any model of transformers
+_DEPTH = re.compile(r"(?:^|\.)layers?\.(\d+)\.")
+_EMBEDDING = re.compile(r"(?:^|\.)embed[^.]*\.")
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
@@ -104,3 +107,29 @@ def split_for_muon(
         {"params": rest, "weight_decay": 0.0, **common},
     ]
     return [group for group in groups if group["params"]]
+
+
+def decay_by_depth(groups: Iterable[dict], model: nn.Module, decay: float) -> list[dict]:
+    """Groups whose learning rates fall from the head to the embeddings.
+
+    The last block has `decay` times the rate of the head and of all that comes after the blocks,
+    the block below `decay` times that rate, and so on; embeddings come below the first block.
+    """
+    places = {name: _DEPTH.search(name) for name, _ in model.named_parameters()}
+    count = 1 + max((int(found[1]) for found in places.values() if found), default=-1)
+    if not count:
+        raise ValueError(f"{type(model).__name__} has no blocks whose learning rates could differ.")
+    depths = {}
+    for name, parameter in model.named_parameters():
+        if found := places[name]:
+            depths[id(parameter)] = count - int(found[1])
+        elif _EMBEDDING.search(name):
+            depths[id(parameter)] = count + 1
+    made = []
+    for group in groups:
+        by_depth: dict[int, list[nn.Parameter]] = {}
+        for parameter in group["params"]:
+            by_depth.setdefault(depths.get(id(parameter), 0), []).append(parameter)
+        for depth, own in sorted(by_depth.items()):
+            made.append({**group, "params": own, "lr": group["lr"] * decay**depth})
+    return made

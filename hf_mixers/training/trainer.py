@@ -24,7 +24,7 @@ from ..parallel import make_context_group
 from .averages import AveragingTrainer
 from .checks import check_collator, check_examples
 from .hub import PublishingTrainer
-from .optimizers import MuonWithAdamW, split_for_muon
+from .optimizers import MuonWithAdamW, decay_by_depth, split_for_muon
 from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
@@ -96,7 +96,14 @@ class MixerTrainer(AveragingTrainer, SafeTrainer, PublishingTrainer):
                     eps=self.args.adam_epsilon,
                 )
             )
-        return super().create_optimizer(model)
+        made = self.optimizer
+        optimizer = super().create_optimizer(model)
+        decay = getattr(self.args, "layer_learning_rate_decay", None)
+        # one that was given as such keeps its rates
+        if decay is not None and (made is None or isinstance(made, MuonWithAdamW)):
+            chosen = self.model if model is None else model
+            optimizer.param_groups[:] = decay_by_depth(optimizer.param_groups, chosen, decay)
+        return optimizer
 
     def get_train_dataloader(self) -> DataLoader:
         budget = getattr(self.args, "train_token_budget", None)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hf_mixers.training.optimizers import MuonWithAdamW, split_for_muon
+from hf_mixers.training.optimizers import MuonWithAdamW, decay_by_depth, split_for_muon
 from tests.families import every_family, find_row, one_family
 from tests.training.test_training import arguments, losses
 from tests.training.training_run import build_trainer
@@ -87,9 +87,49 @@ def test_the_trainer_learns_with_muon(row, bf16, tmp_path):
     assert trainer.evaluate()["eval_accuracy"] > 0.9
 
 
+@every_family
+@pytest.mark.parametrize("muon", [None, 2e-2])
+def test_learning_rates_fall_with_depth(row, muon, tmp_path):
+    given = {"learning_rate": 1e-3, "muon_learning_rate": muon, "layer_learning_rate_decay": 0.5}
+    trainer = build_trainer(row.name, arguments(tmp_path, **given))
+    optimizer = trainer.create_optimizer()
+    rates = {id(p): g["lr"] for g in optimizer.param_groups for p in g["params"]}
+    names = dict(trainer.model.named_parameters())
+    assert len(rates) == len(names)
+    count = trainer.model.config.num_hidden_layers
+    for name, parameter in names.items():
+        depth = 0
+        if ".layers." in name:
+            depth = count - int(name.split(".layers.")[1].split(".")[0])
+        elif "embed" in name:
+            depth = count + 1
+        by_muon = muon and ".layers." in name and parameter.ndim == 2
+        assert rates[id(parameter)] == pytest.approx((muon if by_muon else 1e-3) * 0.5**depth)
+
+
+def test_blocks_of_models_of_transformers_have_rates_of_their_own():
+    from transformers import BertConfig, BertForSequenceClassification
+
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForSequenceClassification(BertConfig(num_hidden_layers=2, **sizes))
+    groups = decay_by_depth([{"params": list(model.parameters()), "lr": 1.0}], model, 0.5)
+    assert [group["lr"] for group in groups] == [1.0, 0.5, 0.25, 0.125]
+    names = {id(p): name for name, p in model.named_parameters()}
+    words = ("classifier", "encoder.layer.1.", "encoder.layer.0.", "embeddings.")
+    for group, word in zip(groups, words, strict=True):
+        found = {names[id(p)] for p in group["params"]}
+        assert any(word in name for name in found)
+        others = [one for one in words if one != word]
+        assert not any(one in name for name in found for one in others)
+    with pytest.raises(ValueError, match="Linear has no blocks"):
+        decay_by_depth([], nn.Linear(1, 1), 0.5)
+
+
 @one_family
-def test_a_resumed_run_equals_one_without_a_break(row, tmp_path):
+@pytest.mark.parametrize("decay", [None, 0.7])
+def test_a_resumed_run_equals_one_without_a_break(row, decay, tmp_path):
     given = {"muon_learning_rate": 2e-2, "save_strategy": "steps", "save_steps": 3}
+    given["layer_learning_rate_decay"] = decay
     whole = build_trainer(row.name, arguments(tmp_path / "whole", max_steps=6, **given))
     whole.train()
     rest = build_trainer(row.name, arguments(tmp_path / "whole", max_steps=6, **given))
