@@ -65,8 +65,8 @@ ZOO["mlm_microbes_bases"] = Experiment(
         *("--checkpoint", "{runs}/microbes_bases"),
         *("--genomes", "{data}/dna_mlm_genomes/genomes.fa.gz", "--window", "100", "1500"),
         *("--held_out", "V_cholerae_N16961_1", "V_cholerae_N16961_2"),
-        # twice as many windows, each seen once
-        *("--num_windows", "52000", "--num_train_epochs", "1", "--num_eval_windows", "500"),
+        # four times as many windows, each seen once
+        *("--num_windows", "100000", "--num_train_epochs", "1", "--num_eval_windows", "500"),
         *("--learning_rate", "2e-3", "--muon_learning_rate", "1e-2", "--warmup_steps", "0.05"),
         *("--train_token_budget", "8192", "--weight_decay", "0.01", "--bf16", "true"),
     ),
