@@ -84,6 +84,11 @@ def _arguments(task: str, model: str, pretrained: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
+# whether Pathfinder is learned in fifty times the steps, with new images in each
+LONG = ("--max_steps", "10000", "--eval_strategy", "steps", "--eval_steps", "2500")
+LONG += ("--save_strategy", "steps", "--save_steps", "2500", "--learning_rate", "1e-3")
+LONG += ("--muon_learning_rate", "5e-3")
+LONG += ("--options", json.dumps({"difficulty": "easy", "num_train": 80_000, **FEW}))
 # arguments of `examples/run_arena.py` by name of the training
 ARENA: dict[str, tuple[str, ...]] = {
     f"arena_{task}_{model}": _arguments(task, model, False)
@@ -96,3 +101,7 @@ ARENA |= {
     for task in SELF_PRETRAINED
     for model in MODELS
 }
+ARENA["arena_pathfinder_easy_chordmixer_long"] = (
+    *_arguments("pathfinder_easy", "chordmixer", False),
+    *LONG,
+)
