@@ -17,6 +17,7 @@ from .speed.pages_devices import (
 from .speed.plots import draw_all
 from .tables import RESULTS
 from .trainings.arena_tables import draw_arena, make_arena_section
+from .trainings.choice_tables import make_choices_section, make_sizes_section
 from .trainings.curves import draw_trainings
 from .trainings.examples import make_examples_section
 from .trainings.lm_tables import make_combiner_section
@@ -39,7 +40,11 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
         "variants": make_variants_section,
         "planted": make_planted_section,
     },
-    "docs/guides/models.md": {"zoo": make_zoo_section},
+    "docs/guides/models.md": {
+        "zoo": make_zoo_section,
+        "sizes": make_sizes_section,
+        "choices": make_choices_section,
+    },
     "docs/guides/gpus_and_clusters.md": {
         "devices": make_devices_section,
         "parallel": make_parallel_section,

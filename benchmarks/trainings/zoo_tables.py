@@ -1,30 +1,28 @@
 """Tables about the models of `model_cards/`, from their folders and recorded trainings."""
 
 import json
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
 from ..tables import make_table
-from .arena_tables import NAMES
 from .tables import Record, read_records
-from .zoo_catalogue import SIZES
 
 CARDS = Path(__file__).parents[2] / "model_cards"
-# recorded fine-tunings of chordmixer-microbes: what a row is called, and k-mer regression as it was
-# measured by those who made the data, where it is not fitted in the run
-TASKS = {
-    "genes_microbes": ("two genera", None),
-    "genus12_microbes": ("twelve genera", "0.674"),
-    "genus45_microbes": ("45 genera", "0.524"),
-    "genus45_few_microbes": ("45 genera, 20 labelled genes of each", None),
-    "genes_microbes_encoders": ("two genera", None),
-    "genus12_microbes_encoders": ("twelve genera", "0.674"),
-    "genus45_microbes_encoders": ("45 genera", "0.524"),
-    "genus45_few_microbes_encoders": ("45 genera, 20 labelled genes of each", None),
-    "genes_microbes_combiner": ("two genera", None),
-    "genus12_microbes_combiner": ("twelve genera", "0.674"),
+# models by what names of records end in
+MODELS = {
+    "microbes": "chordmixer-microbes",
+    "microbes_encoders": "chordmixer-microbes-large",
+    "microbes_combiner": "combiner-microbes",
 }
-FROZEN = ("genus45_frozen_microbes", "genus45_frozen_microbes_encoders")
+# tasks by what names of records begin with, and k-mer regression as it was measured by those who
+# made the data, where it is not fitted in the run
+TASKS = {
+    "genes": ("two genera", None),
+    "genus12": ("twelve genera", "0.674"),
+    "genus45": ("45 genera", "0.524"),
+    "genus45_few": ("45 genera, 20 labelled genes of each", None),
+}
 # other data, by record: what its rows are, and what the model is called
 OTHERS = {
     "contigs5_microbes": (
@@ -45,8 +43,7 @@ def make_zoo_section(folder: Path) -> str:
     """What the models are, what they reach on these and other data, and how good vectors are."""
     records = read_records(folder)
     others = [_other(records[name], *said) for name, said in OTHERS.items() if name in records]
-    sizes = [part for part in [_sizes(records)] if part]
-    return "\n".join([_models(), make_microbes_section(folder), *others, *sizes])
+    return "\n".join([_models(), make_microbes_section(folder), *others])
 
 
 def make_microbes_section(folder: Path) -> str:
@@ -74,16 +71,15 @@ def _models() -> str:
 
 def _tasks(records: dict[str, Record]) -> str | None:
     rows = []
-    for name, (title, published) in TASKS.items():
-        if name not in records:
+    for (task, (title, published)), (start, model) in product(TASKS.items(), MODELS.items()):
+        if (record := records.get(f"{task}_{start}")) is None:
             continue
-        runs = records[name].get("runs", [records[name]])
+        runs = record.get("runs", [record])
         kmers = _spread(runs, "kmer") or (f"{published} (published)" if published else "")
         rows.append(
             [
                 title,
-                NAMES[records[name]["config"]["model_type"]],
-                str(_encoders(records[name])),
+                model,
                 str(len(runs)),
                 _spread(runs, "model"),
                 _interval(runs),
@@ -94,16 +90,10 @@ def _tasks(records: dict[str, Record]) -> str | None:
                 f"{mean(run['seconds'] for run in runs) / 60:.0f} min",
             ]
         )
-    header = ["species that no training has seen, test part", "family", "k-mer encoders", "seeds"]
-    header += [
-        "accuracy",
-        "95% interval, first seed",
-        "ROC-AUC",
-        "k-mer regression",
-        "codon regression",
-    ]
-    header += ["average of model and regressions"]
-    return make_table([*header, "time of a run, one busy core"], rows) if rows else None
+    header = ["species that no training has seen, test part", "model", "seeds", "accuracy"]
+    header += ["95% interval, first seed", "ROC-AUC", "k-mer regression", "codon regression"]
+    header += ["average of model and regressions", "time of a run, one busy core"]
+    return make_table(header, rows) if rows else None
 
 
 def _other(record: Record, title: str, name: str) -> str:
@@ -117,48 +107,15 @@ def _other(record: Record, title: str, name: str) -> str:
     return make_table([title, "balanced accuracy", "95% interval", "accuracy", "ROC-AUC"], rows)
 
 
-def _sizes(records: dict[str, Record]) -> str | None:
-    """Loss at masked bases and time of a step by size, all after the same tokens."""
-    rows = []
-    for name in SIZES:
-        if (record := records.get(f"size_{name}")) is None:
-            continue
-        config, history = record["config"], record["history"]
-        steps = max(entry["step"] for entry in history)
-        seconds = next(entry["train_runtime"] for entry in history if "train_runtime" in entry)
-        sizes = (config[key] for key in ("num_hidden_layers", "track_size", "intermediate_size"))
-        rows.append(
-            [
-                name,
-                f"{record['parameters'] / 1e6:.2f} M",
-                *map(str, sizes),
-                f"{config['max_position_embeddings']:,}",
-                f"{record['validation']['loss']:.4f}",
-                f"{seconds / steps:.2f} s",
-            ]
-        )
-    header = ["size", "parameters", "blocks", "track size", "width of the MLPs", "longest sequence"]
-    header += ["loss at masked bases, held-out genes", "time of a step, one busy core"]
-    return make_table(header, rows) if rows else None
-
-
 def _frozen(records: dict[str, Record]) -> str | None:
     found: dict[str, dict] = {}
-    for record in (records[name] for name in FROZEN if name in records):
-        for name, report in record["test"].items():
-            found[_name_frozen(record) if name == "model" else name] = report
+    for start, model in MODELS.items():
+        if record := records.get(f"genus45_frozen_{start}"):
+            tests = record["test"].items()
+            found |= {model if name == "model" else name: report for name, report in tests}
     rows = [[name, *(f"{report[key]:.3f}" for key in _VECTORS)] for name, report in found.items()]
     header = ["frozen vectors, 45 genera, test part", "five nearest neighbours", "linear probe"]
     return make_table([*header, "clusters, NMI"], rows) if rows else None
-
-
-def _encoders(record: Record) -> int:
-    """How many k-mer networks the model of a record has: those of earlier ones had one."""
-    return record.get("config", {}).get("kmer_encoders", 1)
-
-
-def _name_frozen(record: Record) -> str:
-    return f"chordmixer-microbes, k-mer encoders: {_encoders(record)}"
 
 
 _VECTORS = ("neighbours_accuracy", "probe_accuracy", "clusters_nmi")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from benchmarks.trainings.arena_tables import draw_arena, make_arena_section
+from benchmarks.trainings.choice_tables import make_choices_section, make_sizes_section
 from benchmarks.trainings.curves import draw_trainings
 from benchmarks.trainings.tables import make_trainings_section
 from benchmarks.trainings.variant_tables import make_planted_section
@@ -105,26 +106,44 @@ def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path
         tmp_path,
         "genus45_microbes_encoders",
         test=test,
-        config={"model_type": "chordmixer", "kmer_encoders": 3},
+        config={"model_type": "chordmixer"},
     )
-    write(tmp_path, "genus12_microbes", test={"model": model}, config={"model_type": "combiner"})
+    write(
+        tmp_path,
+        "genus12_microbes_combiner",
+        test={"model": model},
+        config={"model_type": "combiner"},
+    )
     write(tmp_path, "contigs5_microbes", test={"model": model, "kmer": other})
     frozen = {"neighbours_accuracy": 0.5, "probe_accuracy": 0.6, "clusters_nmi": 0.7}
     write(tmp_path, "genus45_frozen_microbes", test={"4-mers": frozen, "model": frozen})
+    lines = make_zoo_section(tmp_path).splitlines()
+    scores = "0.900 | [0.800, 0.950] | 0.900 | 0.524 (published) | 0.900 | 0.900"
+    assert f"| 45 genera | chordmixer-microbes-large | 1 | {scores} | 2 min |" in lines
+    assert any(line.startswith("| twelve genera | combiner-microbes | 1 | 0.900") for line in lines)
+    assert "| 4-mers | 0.500 | 0.600 | 0.700 |" in lines
+    assert "| chordmixer-microbes | 0.500 | 0.600 | 0.700 |" in lines
+    name = "chordmixer-microbes, k-mer part of both strands"
+    assert f"| {name} | 0.900 | [0.800, 0.950] | 0.900 | 0.900 |" in lines
+    assert "| k-mer regression | 0.900 | [0.800, 0.950] | 0.900 | 0.500 |" in lines
+
+
+def test_what_was_compared_before_defaults_were_chosen_is_shown(tmp_path):
+    assert make_sizes_section(tmp_path) == make_choices_section(tmp_path) == "Not run yet.\n"
     config = {"num_hidden_layers": 14, "track_size": 6, "intermediate_size": 48}
     config["max_position_embeddings"] = 16_384
     history = [{"step": 300}, {"step": 300, "train_runtime": 60.0}]
     write(tmp_path, "size_narrow", config=config, history=history, validation={"loss": 1.25})
-    lines = make_zoo_section(tmp_path).splitlines()
-    assert "| narrow | 1.24 M | 14 | 6 | 48 | 16,384 | 1.2500 | 0.20 s |" in lines
-    scores = "0.900 | [0.800, 0.950] | 0.900 | 0.524 (published) | 0.900 | 0.900"
-    assert f"| 45 genera | ChordMixer | 3 | 1 | {scores} | 2 min |" in lines
-    assert any(line.startswith("| twelve genera | Combiner | 1 | 1 | 0.900 |") for line in lines)
-    assert "| 4-mers | 0.500 | 0.600 | 0.700 |" in lines
-    assert "| chordmixer-microbes, k-mer encoders: 1 | 0.500 | 0.600 | 0.700 |" in lines
-    name = "chordmixer-microbes, k-mer part of both strands"
-    assert f"| {name} | 0.900 | [0.800, 0.950] | 0.900 | 0.900 |" in lines
-    assert "| k-mer regression | 0.900 | [0.800, 0.950] | 0.900 | 0.500 |" in lines
+    lines = make_sizes_section(tmp_path).splitlines()
+    assert lines[-1] == "| narrow | 1.24 M | 14 | 6 | 48 | 16,384 | 1.2500 | 0.20 s |"
+    write(tmp_path, "masks_codons", validation={"loss": 1.5})
+    report = overall(accuracy=0.7, balanced_accuracy=0.8, roc_auc=0.9)
+    for name in ("choice_genus12_layers", "choice_contigs_20"):
+        write(tmp_path, name, validation=dict.fromkeys(("model", "kmer", "average"), report))
+    lines = make_choices_section(tmp_path).splitlines()
+    assert "| whole codons hidden | 1.5000 |" in lines
+    assert any(line.endswith("at 0.7 of the rates above it | 0.700 | 0.900 |") for line in lines)
+    assert "| at most 20 | 0.800 | 0.800 | 0.800 |" in lines
 
 
 def test_classifiers_of_variants_stand_next_to_the_ratio_and_the_ceiling(tmp_path):
