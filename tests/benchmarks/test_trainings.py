@@ -102,18 +102,8 @@ def test_trained_models_are_shown_next_to_regressions_and_on_other_data(tmp_path
     model = with_interval(overall(**scores))
     other = with_interval(overall(**scores | {"roc_auc": 0.5}))
     test = {"model": model, "codon": other, "average": model}
-    write(
-        tmp_path,
-        "genus45_microbes_encoders",
-        test=test,
-        config={"model_type": "chordmixer"},
-    )
-    write(
-        tmp_path,
-        "genus12_microbes_combiner",
-        test={"model": model},
-        config={"model_type": "combiner"},
-    )
+    write(tmp_path, "genus45_microbes_encoders", test=test)
+    write(tmp_path, "genus12_microbes_combiner", test={"model": model})
     write(tmp_path, "contigs5_microbes", test={"model": model, "kmer": other})
     frozen = {"neighbours_accuracy": 0.5, "probe_accuracy": 0.6, "clusters_nmi": 0.7}
     write(tmp_path, "genus45_frozen_microbes", test={"4-mers": frozen, "model": frozen})
