@@ -132,10 +132,11 @@ class MaskedLMCollator:
         mask_probability: 0.3 as in the ChordMixer paper; or bounds, between which every sequence
             draws its own.
         mask_span: Tokens are hidden in runs of this length, which may touch; or bounds, between
-            which every sequence draws its own. Evaluations hide single tokens, so that their losses
-            can be compared.
-        mask_frame: Runs begin at multiples of this place in a sequence, as codons do at 3; lengths
-            of runs are multiples of it.
+            which every sequence draws its own. Fewer are hidden at the beginning of a sequence,
+            which fewer runs reach. Evaluations hide single tokens, so that their losses can be
+            compared.
+        mask_frame: Runs begin at multiples of this place in a sequence, as codons do at 3, `[CLS]`
+            not counted; lengths of runs are multiples of it.
         maskable_ids: Tokens that are chosen and that replace others; by default A, C, G and T of a
             DNA tokenizer, else all that are not special.
     """
@@ -161,10 +162,12 @@ class MaskedLMCollator:
         in_frame = mask_frame > 0 and not (shortest % mask_frame or longest % mask_frame)
         if not 1 <= shortest <= longest or not in_frame:
             raise ValueError(
-                f"mask_span must be multiples of mask_frame={mask_frame}, got {mask_span}."
+                "mask_span must be a length or the shortest and the longest, multiples of"
+                f" mask_frame={mask_frame}, got {mask_span}."
             )
         self.mask_span, self.mask_frame = (shortest, longest), mask_frame
         self.mask_token_id = tokenizer.mask_token_id
+        self.cls_token_id = -1 if tokenizer.cls_token_id is None else tokenizer.cls_token_id
         if maskable_ids is None:
             maskable_ids = default_maskable_ids(tokenizer)
         self.maskable_ids = torch.tensor(sorted(maskable_ids))
@@ -209,18 +212,35 @@ class MaskedLMCollator:
         if longest > shortest:
             count = (longest - shortest) // frame + 1
             span = shortest + frame * _draw(partial(torch.randint, count), batch, generator)
-        place, within = torch.arange(shape[1]).expand(shape), _places(batch)
+        place, within = torch.arange(shape[1]).expand(shape), self._find_places(batch)
         # a token is hidden unless none of the runs that would reach it begins
         chance = 1 - (1 - torch.as_tensor(share)) ** (frame / torch.as_tensor(span))
-        begins = (torch.rand(shape, generator=generator) < chance) & (within % frame == 0)
+        begins = (torch.rand(shape, generator=generator) < chance) & (within >= 0)
+        begins &= within % frame == 0
         last = torch.where(begins, place, -longest).cummax(1).values
         return (place - last < span) & (last >= place - within)
+
+    def _find_places(self, batch: dict[str, Any]) -> Tensor:
+        """Places of tokens in their sequences, -1 for `[CLS]` and what is padded on the left."""
+        ids = batch["input_ids"]
+        if "cu_seq_lens_q" not in batch:
+            mask = batch["attention_mask"] == 1
+            places = mask.cumsum(1) - 1
+            has_cls = ((ids == self.cls_token_id) & mask & (places == 0)).any(1, keepdim=True)
+            return places - has_cls.long()
+        ends = batch["cu_seq_lens_q"].long()
+        firsts = ends[:-1].clamp(max=max(0, ids.shape[1] - 1))
+        firsts = ends[:-1] + (ids[0, firsts] == self.cls_token_id)
+        return (torch.arange(int(ends[-1])) - firsts.repeat_interleave(ends.diff()))[None]
 
 
 def _bounds(value: Any) -> tuple[Any, Any]:
     """Two numbers as they are, one as both."""
-    low, high = (value, value) if isinstance(value, (int, float)) else value
-    return low, high
+    if isinstance(value, (int, float)):
+        return value, value
+    if len(value) != 2:
+        raise ValueError(f"One number or two are accepted as bounds, got {value}.")
+    return value[0], value[1]
 
 
 def _draw(
@@ -231,15 +251,6 @@ def _draw(
         return random((len(batch["input_ids"]), 1), generator=generator)
     lengths = batch["cu_seq_lens_q"].diff()
     return random((len(lengths),), generator=generator).repeat_interleave(lengths)[None]
-
-
-def _places(batch: dict[str, Any]) -> Tensor:
-    """Places of tokens in their sequences."""
-    if "cu_seq_lens_q" not in batch:
-        return (batch["attention_mask"].cumsum(1) - 1).clamp(min=0)
-    ends = batch["cu_seq_lens_q"].long()
-    first = ends[:-1].repeat_interleave(ends.diff())
-    return (torch.arange(int(ends[-1])) - first)[None]
 
 
 class CausalLMCollator:

@@ -123,22 +123,19 @@ def adapt_fields(
 
 
 def adapt_parts(
-    model: CheckpointOptions,
-    data: DataOptions,
-    stored: Mapping[str, Any],
-    parts: DatasetDict,
-    *,
-    seed: int,
+    data: DataOptions, adapted: Mapping[str, Any], parts: DatasetDict, *, seed: int
 ) -> DatasetDict:
     """Parts whose long training sequences are cut, where the model gets a new k-mer part.
 
     `data.cut_training`, if given, says it instead.
+
+    Args:
+        adapted: What `adapt_fields` chose.
     """
     train = parts["train"]
     longest, most = PIECES
-    if data.cut_training is not None or max(train["length"]) <= longest:
-        return parts
-    if not lacks_frame(model, stored, train["sequence"]):
+    is_new = adapted.items() >= WITHOUT_FRAME.items()
+    if not is_new or data.cut_training is not None or max(train["length"]) <= longest:
         return parts
     logger.warning(
         f"Training sequences longer than {longest:,} are cut into pieces, of which at most {most}"

@@ -20,7 +20,7 @@ from ..models.dna import reverse_complement, reverse_complement_scores
 from ..models.losses import IGNORED
 
 BASES = "ACGT"
-# as much as evaluations read at once
+# tokens that are read at once
 TOKEN_BUDGET = 16384
 
 
@@ -51,7 +51,7 @@ def score_both_strands(
         hits.append((mean.argmax(1) == wanted).sum())
         loss -= float(np.log(np.maximum(mean[np.arange(len(places)), wanted], 1e-30)).sum())
     report = masked_report(hits, counts, [len(row) for row in ids])
-    report["overall"]["perplexity"] = {"value": math.exp(loss / sum(counts))}
+    report["overall"]["perplexity"] = {"value": math.exp(loss / max(1, sum(counts)))}
     return report
 
 

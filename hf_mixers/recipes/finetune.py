@@ -1,6 +1,6 @@
 """Train or fine-tune a model of labelled DNA sequences, from files to a card."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -127,7 +127,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
         letters=getattr(tokenizer, "letters", None),
     )
     stored = stored_fields(options.model)
-    parts = adapt_parts(options.model, options.data, stored, parts, seed=arguments.seed)
+    adapted = adapt_fields(options.model, stored, parts["train"]["sequence"]) if stored else {}
+    parts = adapt_parts(options.data, adapted, parts, seed=arguments.seed)
     target = make_target(parts["train"])
     if isinstance(target, Amount):
         parts = scale_labels(parts, target)
@@ -141,7 +142,7 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             stored,
             classes=isinstance(target, Classes),
         )
-    model = make_model(options.model, parts, target, tokenizer)
+    model = make_model(options.model, adapted, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
     arguments, started = start(options.model, model, arguments, tokens)
     trainer = train_model(
@@ -264,20 +265,23 @@ def stored_fields(options: CheckpointOptions) -> dict[str, Any]:
 
 def make_model(
     options: CheckpointOptions,
+    adapted: Mapping[str, Any],
     parts: DatasetDict,
     target: Target,
     tokenizer: PreTrainedTokenizerBase,
 ) -> PreTrainedModel:
-    """A new model for sequences as long as the longest, or one from a checkpoint."""
+    """A new model for sequences as long as the longest, or one from a checkpoint.
+
+    Args:
+        adapted: Fields of the model of a checkpoint, which fields of the target come before.
+    """
     fields = target.config_fields()
     if options.class_weights and not isinstance(target, Classes):
         raise ValueError("class_weights are for problem=classes.")
     if options.class_weights:
         fields["class_weights"] = balanced_class_weights(parts["train"])
     if options.checkpoint:
-        sequences = parts["train"]["sequence"]
-        adapted = adapt_fields(options, stored_fields(options), sequences)
-        return load_checkpoint(options, adapted | fields)
+        return load_checkpoint(options, {**adapted, **fields})
     if options.preset:
         # a published vocabulary, or ids of DnaTokenizer: those that do not occur change nothing
         fields |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

@@ -27,6 +27,15 @@ def to_grey(images: np.ndarray) -> np.ndarray:
     return np.floor(weighed + 1e-9).astype(np.uint8)
 
 
+def has_images(folder: Path) -> bool:
+    """Whether a folder holds anything that `load_images` reads."""
+    from ..data.other.images import PICTURE_ENDINGS
+
+    if any(folder.glob("*-ubyte*")):
+        return True
+    return any(f.suffix.lower() in (*PICTURE_ENDINGS, ".parquet") for f in folder.rglob("*"))
+
+
 def read_images(path: Path, where: str) -> tuple[dict[str, Labelled], list[str]]:
     """Grey images `(N, H, W)` with classes by part, from what `load_images` reads, and the classes'
     names."""
@@ -36,14 +45,16 @@ def read_images(path: Path, where: str) -> tuple[dict[str, Labelled], list[str]]
         found = load_images(path)
     except ValueError as error:
         raise ValueError(f"{error} {where}") from error
+    if "train" not in found:
+        raise ValueError(f"{path} has no part train: it has {', '.join(found)}; {where}")
     names = found["train"].features["label"].names
-    parts = {
-        part: (
-            to_grey(np.stack(list(rows.with_format("numpy")["image"][:])).astype(np.uint8)),
-            np.asarray(rows["label"][:]),
-        )
-        for part, rows in found.items()
-    }
+    parts = {}
+    for part, rows in found.items():
+        images = np.stack(list(rows.with_format("numpy")["image"][:])).astype(np.uint8)
+        if (images == images[:, :1]).all():
+            # grey that is stored as colours
+            images = images[:, :1]
+        parts[part] = to_grey(images), np.asarray(rows["label"][:])
     return parts, names
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 _BLOCK = re.compile(r"(?:^|\.)layers\.\d+\.")
-# of any model of transformers
-_DEPTH = re.compile(r"(?:^|\.)layers?\.(\d+)\.")
-_EMBEDDING = re.compile(r"(?:^|\.)embed[^.]*\.")
+# what most models of transformers call their blocks and what is below them
+_DEPTH = re.compile(r"(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.")
+_EMBEDDING = re.compile(r"(?:^|\.)[^.]*embed[^.]*\.")
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
@@ -82,9 +82,7 @@ def split_for_muon(
     """
     decay_names = set(decay_names)
     blocks, decayed, rest = [], [], []
-    embeddings = {
-        id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()
-    }
+    embeddings = _find_embeddings(model)
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -117,13 +115,17 @@ def decay_by_depth(groups: Iterable[dict], model: nn.Module, decay: float) -> li
     """
     places = {name: _DEPTH.search(name) for name, _ in model.named_parameters()}
     count = 1 + max((int(found[1]) for found in places.values() if found), default=-1)
-    if not count:
-        raise ValueError(f"{type(model).__name__} has no blocks whose learning rates could differ.")
+    if not count or getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        raise ValueError(
+            f"{type(model).__name__} has no single stack of blocks whose learning rates could"
+            " differ: layer_learning_rate_decay is not for it."
+        )
+    tables = _find_embeddings(model)
     depths = {}
     for name, parameter in model.named_parameters():
         if found := places[name]:
             depths[id(parameter)] = count - int(found[1])
-        elif _EMBEDDING.search(name):
+        elif id(parameter) in tables or _EMBEDDING.search(name):
             depths[id(parameter)] = count + 1
     made = []
     for group in groups:
@@ -133,3 +135,9 @@ def decay_by_depth(groups: Iterable[dict], model: nn.Module, decay: float) -> li
         for depth, own in sorted(by_depth.items()):
             made.append({**group, "params": own, "lr": group["lr"] * decay**depth})
     return made
+
+
+def _find_embeddings(model: nn.Module) -> set[int]:
+    """Which parameters are tables of embeddings, by id."""
+    tables = (module for module in model.modules() if isinstance(module, nn.Embedding))
+    return {id(parameter) for table in tables for parameter in table.parameters()}

@@ -82,8 +82,9 @@ class MixerTrainer(AveragingTrainer, SafeTrainer, PublishingTrainer):
         self._context = make_context_group(size)
 
     def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        is_given = self.optimizer is not None
         rate = getattr(self.args, "muon_learning_rate", None)
-        if rate and self.optimizer is None:
+        if rate and not is_given:
             chosen = self.model if model is None else model
             self.optimizer = MuonWithAdamW(
                 split_for_muon(
@@ -96,11 +97,9 @@ class MixerTrainer(AveragingTrainer, SafeTrainer, PublishingTrainer):
                     eps=self.args.adam_epsilon,
                 )
             )
-        made = self.optimizer
         optimizer = super().create_optimizer(model)
         decay = getattr(self.args, "layer_learning_rate_decay", None)
-        # one that was given as such keeps its rates
-        if decay is not None and (made is None or isinstance(made, MuonWithAdamW)):
+        if decay is not None and not is_given:
             chosen = self.model if model is None else model
             optimizer.param_groups[:] = decay_by_depth(optimizer.param_groups, chosen, decay)
         return optimizer

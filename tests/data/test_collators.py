@@ -158,18 +158,29 @@ def find_runs(hidden):
     return list(zip(edges[::2].tolist(), (edges[1::2] - edges[::2]).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("layout", ["flat", "padded"])
+@pytest.mark.parametrize("layout", ["flat", "padded", "left"])
+@pytest.mark.parametrize("add_cls", [False, True])
 @pytest.mark.parametrize(
     ("span", "frame"), [(3, 3), (3, 1), ((2, 6), 1), ((3, 9), 3), (6, 3), (1, 1)]
 )
-def test_tokens_are_hidden_in_runs(layout, span, frame):
+def test_tokens_are_hidden_in_runs(layout, add_cls, span, frame):
     chance = np.random.default_rng(0)
     lengths = chance.integers(1, 400, size=200)
-    examples = [{"input_ids": chance.integers(5, 9, size=length)} for length in lengths]
-    collator = FlatCollator() if layout == "flat" else PaddedCollator()
-    masking = MaskedLMCollator(collator, DnaTokenizer(), mask_span=span, mask_frame=frame)
+    tokenizer = DnaTokenizer(add_cls=add_cls)
+    ids = [chance.integers(5, 9, size=length) for length in lengths]
+    extra = [tokenizer.cls_token_id] * add_cls
+    examples = [{"input_ids": np.r_[extra, own].astype(int)} for own in ids]
+    collator = FlatCollator()
+    if layout != "flat":
+        collator = PaddedCollator(padding_side="left" if layout == "left" else "right")
+    masking = MaskedLMCollator(collator, tokenizer, mask_span=span, mask_frame=frame)
     labels = masking(examples)["labels"]
-    rows = labels[0].split(lengths.tolist()) if layout == "flat" else labels
+    rows = labels[0].split((lengths + add_cls).tolist()) if layout == "flat" else labels
+    if layout == "left":
+        rows = [row[-length:] for row, length in zip(rows, lengths + add_cls, strict=True)]
+    assert not any((row[: len(extra)] != -100).any() for row in rows)
+    # without [CLS]
+    rows = [row[len(extra) :] for row in rows]
     rows = [row[:length].numpy() != -100 for row, length in zip(rows, lengths, strict=True)]
     # the first tokens of a sequence are reached by fewer runs
     inner = np.concatenate([row[8:] for row in rows])
@@ -185,13 +196,15 @@ def test_tokens_are_hidden_in_runs(layout, span, frame):
                 assert length % frame == 0
                 counts.add(length)
     assert set(range(low, high + 1, frame)) <= counts
-    single = MaskedLMCollator(collator, DnaTokenizer())(examples)["labels"]
+    single = MaskedLMCollator(collator, tokenizer)(examples)["labels"]
     assert torch.equal(single, masking.for_evaluation()(examples)["labels"])
 
 
 def test_impossible_masking_is_refused():
+    with pytest.raises(ValueError, match="One number or two are accepted as bounds, got"):
+        MaskedLMCollator(FlatCollator(), DnaTokenizer(), mask_span=[3])
     for span, frame in ((0, 1), (4, 3), ((3, 4), 3), ((6, 3), 3), (2, 0)):
-        with pytest.raises(ValueError, match="mask_span must be multiples of mask_frame"):
+        with pytest.raises(ValueError, match=rf"mask_span must .* multiples of mask_frame={frame}"):
             MaskedLMCollator(FlatCollator(), DnaTokenizer(), mask_span=span, mask_frame=frame)
     with pytest.raises(ValueError, match=r"must lie in \(0, 1\], got 0"):
         MaskedLMCollator(FlatCollator(), DnaTokenizer(), mask_probability=0)

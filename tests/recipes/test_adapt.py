@@ -76,17 +76,19 @@ def test_smoothing_gives_way_to_class_weights_and_hiding_to_models_without_a_mas
     assert adapt_fields(frozen, {"mask_token_id": 4}) == {}
 
 
+PHASED = {"mask_token_id": 4, "kmer_size": 4, "kmer_phases": 3}
+
+
 def test_sequences_without_a_reading_frame_get_words_of_both_strands():
     genes = load_embedded().select(range(0, 9000, 90))["sequence"][:]
     turned = [reverse_complement(gene) for gene in genes]
-    phased = {"mask_token_id": 4, "kmer_size": 4, "kmer_phases": 3}
     options = CheckpointOptions(checkpoint="some")
-    assert adapt_fields(options, phased, genes) == FIELDS
-    assert adapt_fields(options, phased, turned) == {**FIELDS, **WITHOUT_FRAME}
+    assert adapt_fields(options, PHASED, genes) == FIELDS
+    assert adapt_fields(options, PHASED, turned) == {**FIELDS, **WITHOUT_FRAME}
     # what is set stays, and models that do not count by codon position know no frame
     for name, value in (("kmer_encoders", 2), ("kmer_phases", 3)):
         chosen = CheckpointOptions(checkpoint="some", settings={name: value})
-        assert adapt_fields(chosen, phased, turned) == FIELDS
+        assert adapt_fields(chosen, PHASED, turned) == FIELDS
     for stored in ({}, {"kmer_phases": 1, "kmer_size": 4}, {"kmer_phases": 3, "kmer_size": None}):
         assert adapt_fields(options, {"mask_token_id": 4, **stored}, turned) == FIELDS
 
@@ -98,9 +100,8 @@ def test_long_sequences_without_a_reading_frame_are_learned_from_in_a_few_pieces
     rows = Dataset.from_dict({"id": list("abc"), "sequence": texts})
     rows = rows.add_column("length", list(map(len, texts)))
     parts = DatasetDict(train=rows, test=rows)
-    phased = {"kmer_size": 4, "kmer_phases": 3}
-    options = CheckpointOptions(checkpoint="some"), DataOptions()
-    made = adapt_parts(*options, phased, parts, seed=0)
+    adapted = adapt_fields(CheckpointOptions(checkpoint="some"), PHASED, texts)
+    made = adapt_parts(DataOptions(), adapted, parts, seed=0)
     assert made["test"][:] == rows[:], "others are read whole"
     assert [name[0] for name in made["train"]["id"]] == ["a"] * most + ["b"] * most + ["c"]
     assert max(made["train"]["length"]) <= longest + 100
@@ -108,9 +109,9 @@ def test_long_sequences_without_a_reading_frame_are_learned_from_in_a_few_pieces
     short = DatasetDict(train=rows.select([2]))
     cut = DataOptions(data=["x"], cut_training=60_000)
     for kept in (
-        adapt_parts(*options, {"kmer_size": 4}, parts, seed=0),
-        adapt_parts(*options, phased, short, seed=0),
-        adapt_parts(options[0], cut, phased, parts, seed=0),
+        adapt_parts(DataOptions(), FIELDS, parts, seed=0),
+        adapt_parts(DataOptions(), adapted, short, seed=0),
+        adapt_parts(cut, adapted, parts, seed=0),
     ):
         assert kept in (parts, short)
 

@@ -480,26 +480,29 @@ def test_broken_pathfinder_folders_are_refused(tmp_path):
         load_arena_task("pathfinder", tmp_path, difficulty="x")
 
 
-def write_copies(folder, kind, kept):
-    """Images of the release as others store them, those of each class in their order."""
+def write_copies(folder, kind, kept, names=("0", "1"), parts=PARTS):
+    """Images of the release as others store them: each part has all of them."""
     images = np.stack([image.reshape(32, 32) for image, _ in kept])
     labels = np.array([label for _, label in kept])
+    folder.mkdir(parents=True, exist_ok=True)
     if kind == "npz":
-        folder.mkdir(parents=True)
         arrays = {"x_train": images, "y_train": labels, "x_test": images[:5], "y_test": labels[:5]}
         np.savez(folder / "data.npz", **arrays)
         return folder / "data.npz"
     if kind == "parquet":
-        folder.mkdir(parents=True)
-        pictures = [Image.fromarray(image) for image in images]
+        pictures = [Image.fromarray(np.stack([image] * 3, -1)) for image in images]
         rows = Dataset.from_dict({"image": pictures, "label": labels.tolist()})
         rows.to_parquet(str(folder / "train-00000-of-00001.parquet"))
         return folder
-    for part in PARTS:
+    for part in parts:
         for number, (image, label) in enumerate(zip(images, labels, strict=True)):
-            (folder / part / str(label)).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(folder / part / str(label) / f"{number:03}.png")
+            (folder / part / names[label]).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(folder / part / names[label] / f"{number:03}.bmp")
     return folder
+
+
+def list_images(part):
+    return sorted((row["input_ids"].tobytes(), row["labels"]) for row in part)
 
 
 @pytest.mark.parametrize("kind", ["npz", "parquet", "folders"])
@@ -510,26 +513,49 @@ def test_pathfinder_from_other_copies_of_its_images(images, tmp_path, kind):
     count, held = len(kept), len(kept) // 10
     expected = {"npz": (count - held, held, 5), "parquet": (count - 2 * held, held, held)}
     assert sizes(task) == expected.get(kind, (count, count, count))
-    assert "'1' is the class 'one contour'" in task.notes[0]
-    assert len(task.notes) == 1 + (kind != "folders")
+    assert len(task.notes) == (kind != "folders")
     assert task.config_fields() == load_arena_task("pathfinder", images[0]).config_fields()
-    known = {(image.tobytes(), int(label)) for image, label in kept}
-    rows = [task.parts[part][row] for part in PARTS for row in range(len(task.parts[part]))]
-    found = [(row["input_ids"].tobytes(), row["labels"]) for row in rows]
-    assert set(found) == known
+    known = sorted((image.tobytes(), int(label)) for image, label in kept)
+    if kind == "folders":
+        assert all(list_images(task.parts[part]) == known for part in PARTS)
+    drawn = [
+        pair for part in PARTS[: 2 + (kind != "npz")] for pair in list_images(task.parts[part])
+    ]
     if kind != "folders":
-        assert len(found) == count + (5 if kind == "npz" else 0)
+        assert sorted(drawn) == known
+
+
+def test_parts_of_copies_stay_and_classes_go_by_their_names(images, tmp_path):
+    kept = images[1]["easy"]
+    known = sorted((image.tobytes(), int(label)) for image, label in kept)
+    for names in (("two contours", "one contour"), ("no", "yes"), ("Negative", "Positive")):
+        folder = tmp_path / names[0]
+        write_copies(folder, "folders", kept, names, ("train", "val"))
+        task = load_arena_task("pathfinder", folder)
+        assert list_images(task.parts["validation"]) == known
+        rest = list_images(task.parts["train"]) + list_images(task.parts["test"])
+        assert sorted(rest) == known
+    with pytest.raises(ValueError, match="goes class by class: split='s4'"):
+        load_arena_task("pathfinder", folder, split="file_order")
 
 
 def test_copies_of_pathfinder_that_do_not_fit_are_refused(images, tmp_path):
-    folder = write_copies(tmp_path / "copies", "parquet", images[1]["easy"])
+    kept = images[1]["easy"]
+    folder = write_copies(tmp_path / "copies", "parquet", kept)
     with pytest.raises(ValueError, match="'paramixer' is for folders of the official release"):
         load_arena_task("pathfinder", folder, split="paramixer")
+    with pytest.raises(ValueError, match="difficulty='some' was given"):
+        load_arena_task("pathfinder", folder, difficulty="some")
     with pytest.raises(ValueError, match="has images of 32 x 32 pixels: 128 x 128"):
         load_arena_task("pathx", folder)
-    kept = [(image, number % 3) for number, (image, _) in enumerate(images[1]["easy"])]
-    folder = write_copies(tmp_path / "three", "folders", kept)
-    with pytest.raises(ValueError, match=r"has the classes 0, 1, 2: two are accepted; Pathfinder"):
+    (folder / "train-00000-of-00001.parquet").rename(folder / "validation.parquet")
+    with pytest.raises(ValueError, match="has no part train: it has validation"):
+        load_arena_task("pathfinder", folder)
+    folder = write_copies(tmp_path / "linked", "folders", kept, ("unlinked", "linked"))
+    with pytest.raises(ValueError, match=r"has the classes linked, unlinked: accepted are two "):
+        load_arena_task("pathfinder", folder)
+    folder = write_copies(tmp_path / "few", "folders", kept[:2], parts=("train",))
+    with pytest.raises(ValueError, match="The part train is empty"):
         load_arena_task("pathfinder", folder)
 
 

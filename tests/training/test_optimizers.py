@@ -121,8 +121,35 @@ def test_blocks_of_models_of_transformers_have_rates_of_their_own():
         assert any(word in name for name in found)
         others = [one for one in words if one != word]
         assert not any(one in name for name in found for one in others)
-    with pytest.raises(ValueError, match="Linear has no blocks"):
+    with pytest.raises(ValueError, match="Linear has no single stack of blocks"):
         decay_by_depth([], nn.Linear(1, 1), 0.5)
+
+
+@pytest.mark.parametrize("muon", [None, 2e-2])
+def test_rates_fall_once_and_an_optimizer_that_is_given_keeps_its_own(muon, tmp_path):
+    given = {"muon_learning_rate": muon, "layer_learning_rate_decay": 0.5}
+    trainer = build_trainer("chordmixer", arguments(tmp_path, **given))
+    once = [group["lr"] for group in trainer.create_optimizer().param_groups]
+    assert [group["lr"] for group in trainer.create_optimizer().param_groups] == once
+    other = build_trainer("chordmixer", arguments(tmp_path, **given))
+    other.optimizer = MuonWithAdamW(make_groups(other.model))
+    assert len({group["lr"] for group in other.create_optimizer().param_groups}) == 2
+
+
+def test_embeddings_have_the_lowest_rates_whatever_they_are_called():
+    from transformers import T5Config, T5EncoderModel, T5ForConditionalGeneration
+
+    sizes = {"vocab_size": 9, "d_model": 8, "d_kv": 4, "d_ff": 8, "num_heads": 2, "num_layers": 3}
+    model = T5EncoderModel(T5Config(**sizes))
+    groups = decay_by_depth([{"params": list(model.parameters()), "lr": 1.0}], model, 0.5)
+    rates = {id(p): group["lr"] for group in groups for p in group["params"]}
+    assert rates[id(model.shared.weight)] == 0.5**4
+    for place, block in enumerate(model.encoder.block):
+        # tables of positions inside a block are of that block
+        assert {rates[id(p)] for p in block.parameters()} == {0.5 ** (3 - place)}
+    model = T5ForConditionalGeneration(T5Config(**sizes))
+    with pytest.raises(ValueError, match="T5ForConditionalGeneration has no single stack"):
+        decay_by_depth([], model, 0.5)
 
 
 @one_family

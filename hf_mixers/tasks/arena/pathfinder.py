@@ -1,6 +1,7 @@
 """Pathfinder and Path-X: the official folders of images, or images drawn from a seed."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from ...data.splits import PARTS
 from ..batches import Padding
 from ..pathfinder_images import CLASS_NAMES, PixelMode, check_pixel_mode, pathfinder
 from ..pathfinder_settings import DIFFICULTIES, Difficulty
-from ..pixels import PixelArrays, PixelFiles, pixel_task, read_images
+from ..pixels import PixelArrays, PixelFiles, has_images, pixel_task, read_images
 from ..rows import TaskRows
 from ..sources import find_folder, find_path
 from ..stored import load_stored, split_rows
@@ -35,8 +36,8 @@ _FOLDERS = {
     "hard": "curv_contour_length_14",
 }
 _RELEASE = tuple(_FOLDERS.values())
-# what images that are not laid out so come in
-_IMAGES = ("*.parquet", "*.npz", "*.png", "*.jpg", "*.jpeg")
+# what classes of other copies are called: two contours, then one
+_ANSWERS = (CLASS_NAMES, ("0", "1"), ("false", "true"), ("no", "yes"), ("negative", "positive"))
 # fields of a line of metadata
 _SUBFOLDER, _NAME, _LABEL = 0, 1, 3
 _SPLIT_SEED = 42
@@ -86,6 +87,7 @@ def load(
         return describe(name, _check_stored(stored, pixels, resolution))
     if split not in ("s4", "file_order", "paramixer"):
         raise ValueError(f"split={split!r} was given: s4, file_order and paramixer are accepted.")
+    _check_difficulty(difficulty)
     if not _is_release(folder, resolution):
         rows, notes = _read_copies(folder, pixels, resolution, split, where)
         return describe(name, rows, notes=notes)
@@ -159,49 +161,66 @@ def _check_stored(stored: dict, pixels: PixelMode, resolution: int) -> dict:
 
 def _is_release(folder: Path, resolution: int) -> bool:
     """Whether a path leads to folders of the official release, or to no images at all."""
-    if find_folder(folder, f"pathfinder{resolution}") != folder or folder.name in _FOLDERS.values():
+    if find_folder(folder, f"pathfinder{resolution}") != folder or folder.name in _RELEASE:
         return True
     if folder.is_file():
         return False
     below = (next(folder.glob(f"{above}{name}"), None) for above in ("", "*/") for name in _RELEASE)
-    return any(below) or not any(next(folder.rglob(kind), None) for kind in _IMAGES)
+    return any(below) or not has_images(folder)
 
 
 def _read_copies(
     path: Path, pixels: PixelMode, resolution: int, split: Split, where: str
 ) -> tuple[dict[str, TaskRows], list[str]]:
-    """Parts of images that are not laid out as the release, and a note."""
+    """Parts of images that are not laid out as the release, and notes."""
+    if split == "paramixer":
+        raise ValueError("split='paramixer' is for folders of the official release.")
     parts, names = read_images(path, where)
-    images, labels = parts["train"]
-    if len(names) != len(CLASS_NAMES):
-        raise ValueError(f"{path} has the classes {', '.join(names)}: two are accepted; {where}")
-    if images.shape[1:] != (resolution, resolution):
-        height, width = images.shape[1:]
-        raise ValueError(
-            f"{path} has images of {height} x {width} pixels: {resolution} x {resolution} are"
-            " accepted."
-        )
-    notes = [f"Of the images in {path.name}, {names[1]!r} is the class {CLASS_NAMES[1]!r}."]
-    if set(parts) != set(PARTS):
-        if split == "paramixer":
-            raise ValueError("split='paramixer' is for folders of the official release.")
+    classes = _name_classes(path, names, where)
+    parts = {part: (images, classes[labels]) for part, (images, labels) in parts.items()}
+    for images, _ in parts.values():
+        if images.shape[1:] != (resolution, resolution):
+            height, width = images.shape[1:]
+            raise ValueError(
+                f"{path} has images of {height} x {width} pixels: {resolution} x {resolution} are"
+                " accepted."
+            )
+    notes = []
+    if drawn := [part for part in ("validation", "test") if part not in parts]:
+        images, labels = parts["train"]
+        if split == "file_order" and (np.diff(labels) >= 0).all():
+            raise ValueError(f"{path} goes class by class: split='s4' draws parts at random.")
         wanted = _split(len(images), [], split)
-        if "test" in parts:
-            # the place of the test part stays in train
-            wanted = {
-                "train": np.concatenate([wanted["train"], wanted["test"]]),
-                "validation": wanted["validation"],
-            }
-        parts |= {part: (images[rows], labels[rows]) for part, rows in wanted.items()}
-        notes.append(f"The parts {', '.join(wanted)} are split by {split!r} from one.")
+        kept = np.ones(len(images), bool)
+        for part in drawn:
+            kept[wanted[part]] = False
+            parts[part] = images[wanted[part]], labels[wanted[part]]
+        parts["train"] = images[kept], labels[kept]
+        notes.append(f"Split by {split!r} from the part train: {' and '.join(drawn)}.")
+    for part, (images, _) in parts.items():
+        if len(images) == 0:
+            raise ValueError(f"The part {part} is empty; {where}")
     return {part: PixelArrays(*parts[part], pixels) for part in PARTS}, notes
 
 
-def _find_roots(folder: Path, resolution: int, difficulty: str, where: str) -> list[Path]:
+def _name_classes(path: Path, names: Sequence[str], where: str) -> np.ndarray:
+    """0 or 1 for each of the classes of a copy."""
+    found = [name.lower() for name in names]
+    for no, yes in _ANSWERS:
+        if set(found) == {no, yes}:
+            return np.array([int(name == yes) for name in found])
+    accepted = "; ".join(f"{no} and {yes}" for no, yes in _ANSWERS)
+    raise ValueError(f"{path} has the classes {', '.join(names)}: accepted are {accepted}; {where}")
+
+
+def _check_difficulty(difficulty: str) -> None:
     if difficulty != "all" and difficulty not in DIFFICULTIES:
         raise ValueError(
             f"difficulty={difficulty!r} was given: {', '.join(DIFFICULTIES)} and all are accepted."
         )
+
+
+def _find_roots(folder: Path, resolution: int, difficulty: str, where: str) -> list[Path]:
     wanted = list(_FOLDERS.values()) if difficulty == "all" else [_FOLDERS[difficulty]]
     if folder.name in wanted and (folder / "metadata").is_dir():
         return [folder]
