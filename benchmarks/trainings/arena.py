@@ -84,11 +84,11 @@ def _arguments(task: str, model: str, pretrained: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-# whether Pathfinder is learned in fifty times the steps, with new images in each
-LONG = ("--max_steps", "10000", "--eval_strategy", "steps", "--eval_steps", "2500")
+# whether Pathfinder is learned in 25 times the steps, with new images in each
+LONG = ("--max_steps", "5000", "--eval_strategy", "steps", "--eval_steps", "2500")
 LONG += ("--save_strategy", "steps", "--save_steps", "2500", "--learning_rate", "1e-3")
 LONG += ("--muon_learning_rate", "5e-3")
-LONG += ("--options", json.dumps({"difficulty": "easy", "num_train": 80_000, **FEW}))
+LONG += ("--options", json.dumps({"difficulty": "easy", "num_train": 40_000, **FEW}))
 # arguments of `examples/run_arena.py` by name of the training
 ARENA: dict[str, tuple[str, ...]] = {
     f"arena_{task}_{model}": _arguments(task, model, False)
