@@ -129,6 +129,13 @@ def _few_labels(records: dict[str, Record]) -> str | None:
     return make_table(header, rows)
 
 
+# masked language models that go on from one of genes
+FURTHER = {
+    "mlm_microbes": "`chordmixer-microbes`, on from there",
+    "mlm_microbes_bases": "the same after more masked bases of genes",
+}
+
+
 def _language_models(records: dict[str, Record]) -> str | None:
     if (record := records.get("mlm_genomes")) is None:
         return None
@@ -136,11 +143,17 @@ def _language_models(records: dict[str, Record]) -> str | None:
     rows = [
         _guesses(name.replace("model", "ChordMixer"), one) for name, one in record["test"].items()
     ]
-    note = f"Training: {_effort(record)}.\n"
-    if (further := records.get("mlm_microbes")) is not None:
-        rows.insert(1, _guesses("`chordmixer-microbes`, on from there", further["test"]["model"]))
-        note = f"Training: {_effort(record)}; on from a model of genes: {_effort(further)}.\n"
-    return f"{make_table(header, rows)}\n{note}"
+    efforts = [_effort(record)]
+    place = 1
+    for name, title in FURTHER.items():
+        if (further := records.get(name)) is None:
+            continue
+        efforts.append(f"{title}: {_effort(further)}")
+        for who, report in further["test"].items():
+            if who.startswith("model"):
+                rows.insert(place, _guesses(who.replace("model", title, 1), report))
+                place += 1
+    return f"{make_table(header, rows)}\nTraining: {'; '.join(efforts)}.\n"
 
 
 def _adding(records: dict[str, Record]) -> str | None:

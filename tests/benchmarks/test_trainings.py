@@ -48,6 +48,7 @@ def test_every_kind_of_training_has_its_table(tmp_path):
     write(tmp_path, "adult_mrs", runs=[{"test": {"model": good, "trees": fair}}] * 2)
     model, markov = {"accuracy": 0.4, "perplexity": 3.5}, {"accuracy": 0.375, "perplexity": 3.6}
     write(tmp_path, "mlm_genomes", test={"model": model, "Markov": markov})
+    write(tmp_path, "mlm_microbes", test={"model": markov, "model, both strands": model})
     adding = {"model": overall(within_tolerance=0.995), "always 0.5": overall(within_tolerance=0.1)}
     write(tmp_path, "adding_200", test=adding)
     order = {"model": overall(accuracy=0.999), "always XX": overall(accuracy=0.25)}
@@ -86,6 +87,8 @@ def test_every_kind_of_training_has_its_table(tmp_path):
         f"| temporal order | 2,048 | learned | {effort} | 99.90% | 25.00% |",
         "| `mix_rotate` |  | 0.940, 0.990 |  |  |",
         "| `alternating` | 0.400 | 3.500 |",
+        "| `chordmixer-microbes`, on from there | 0.375 | 3.600 |",
+        "| `chordmixer-microbes`, on from there, both strands | 0.400 | 3.500 |",
         "| the model of the first table | 0.900 | 0.960 |",
         "| alternating rotation, 15% of the bases masked | 0.800 | 0.960 |",
     ):
