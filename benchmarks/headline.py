@@ -45,6 +45,16 @@ COMPARED = {
         *("vowels_mrs_softmax", "accuracy", "random kernels, ridge", "random kernels, ridge"),
     ),
 }
+# tasks of the arena, all models from scratch with as many parameters and steps: records of our model
+# and of another, and what that is
+ARENA = {
+    "digits as 784 pixels, 1,000 steps; ChordMixer": (
+        *("arena_mnist_chordmixer", "arena_mnist_bert", "BERT of the same size"),
+    ),
+    "ListOps, 500 to 2,000 tokens, 750 steps; Combiner": (
+        *("arena_listops_full_combiner", "arena_listops_full_bert", "BERT of the same size"),
+    ),
+}
 # measures of speed and memory by their names
 MEASURED = (
     "training step, 16,384 tokens: speed relative to Nyströmformer",
@@ -91,6 +101,10 @@ def make_headline_section(folder: Path) -> str:
             continue
         score, other = (_score(records[name], who, metric) for who in ("model", baseline))
         rows.append([title, score, f"{other} ({shown})"])
+    for title, (own, other, shown) in ARENA.items():
+        if own in records and other in records:
+            scores = [f"{records[name]['arena']['score']:.3f}" for name in (own, other)]
+            rows.append([title, scores[0], f"{scores[1]} ({shown})"])
     parts = [make_table(["test part, accuracy", "model", "baseline"], rows)] if rows else []
     values = {one.name: one.value for one in make_measures(read_tables(folder))}
     rows = [[name, values[name]] for name in MEASURED if name in values]

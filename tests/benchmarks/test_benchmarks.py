@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.headline import COMPARED, MEASURED, make_headline_section
+from benchmarks.headline import ARENA, COMPARED, MEASURED, make_headline_section
 from benchmarks.report import IMAGES, PAGES, ROOT, marks, update_page
 from benchmarks.report import main as make_report
 from benchmarks.speed.__main__ import main
@@ -105,7 +105,7 @@ def test_plots_on_the_pages_exist():
 
 def test_the_headline_has_all_its_rows():
     lines = make_headline_section(RESULTS).splitlines()
-    for name in (*COMPARED, *MEASURED):
+    for name in (*COMPARED, *ARENA, *MEASURED):
         assert any(line.startswith(f"| {name} |") for line in lines), name
 
 
