@@ -45,8 +45,8 @@ COMPARED = {
         *("vowels_mrs_softmax", "accuracy", "random kernels, ridge", "random kernels, ridge"),
     ),
 }
-# tasks of the arena, all models from scratch with as many parameters and steps: records of our model
-# and of another, and what that is
+# tasks of the arena, all models from scratch with as many parameters and steps: our record,
+# that of another, and what that is
 ARENA = {
     "digits as 784 pixels, 1,000 steps; ChordMixer": (
         *("arena_mnist_chordmixer", "arena_mnist_bert", "BERT of the same size"),

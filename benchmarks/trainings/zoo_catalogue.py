@@ -54,7 +54,7 @@ ZOO["microbes_bases"] = Experiment(
     (
         *("--checkpoint", "model_cards/chordmixer-microbes"),
         *("--data", "{data}/dna_marker_genes/data.parquet", "--rank_weights", "0", "0"),
-        *("--mask_probability", "0.2", "0.4", "--max_length", "2048", "--max_steps", "3000"),
+        *("--mask_probability", "0.2", "0.4", "--max_length", "2048", "--max_steps", "12000"),
         *("--strand_probability", "0.5", "--train_token_budget", "8192", "--bf16", "true"),
         *("--learning_rate", "2e-3", "--muon_learning_rate", "1e-2", "--weight_decay", "0.01"),
     ),
