@@ -1,5 +1,6 @@
 """Muon for the matrices of the blocks and AdamW for all else, as one optimizer."""
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -135,6 +136,29 @@ def decay_by_depth(groups: Iterable[dict], model: nn.Module, decay: float) -> li
         for depth, own in sorted(by_depth.items()):
             made.append({**group, "params": own, "lr": group["lr"] * decay**depth})
     return made
+
+
+def refuse_other_rates(optimizer: torch.optim.Optimizer, state: dict) -> None:
+    """Refuse a state that was saved with other groups or learning rates than an optimizer has.
+
+    Loading it would replace what was asked for by what is in the state, without a word. Meant for
+    `register_load_state_dict_pre_hook`.
+    """
+    own, saved = _describe(optimizer.param_groups), _describe(state["param_groups"])
+    if len(own) == len(saved) and all(
+        count == other and (None in (rate, former) or math.isclose(rate, former, rel_tol=1e-6))
+        for (count, rate), (other, former) in zip(own, saved, strict=True)
+    ):
+        return
+    raise ValueError(
+        "The checkpoint was trained with other learning rates: go on with its learning_rate,"
+        " muon_learning_rate and layer_learning_rate_decay, or start anew from its weights."
+    )
+
+
+def _describe(groups: Iterable[dict]) -> list[tuple]:
+    """Of each group how many parameters it has, and the rate that its schedule began with."""
+    return [(len(group["params"]), group.get("initial_lr")) for group in groups]
 
 
 def _find_embeddings(model: nn.Module) -> set[int]:

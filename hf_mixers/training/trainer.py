@@ -24,7 +24,7 @@ from ..parallel import make_context_group
 from .averages import AveragingTrainer
 from .checks import check_collator, check_examples
 from .hub import PublishingTrainer
-from .optimizers import MuonWithAdamW, decay_by_depth, split_for_muon
+from .optimizers import MuonWithAdamW, decay_by_depth, refuse_other_rates, split_for_muon
 from .safe import SafeTrainer
 
 # arguments that training or evaluation by tokens does not have, and their defaults
@@ -102,6 +102,8 @@ class MixerTrainer(AveragingTrainer, SafeTrainer, PublishingTrainer):
         if decay is not None and not is_given:
             chosen = self.model if model is None else model
             optimizer.param_groups[:] = decay_by_depth(optimizer.param_groups, chosen, decay)
+        if not is_given:
+            optimizer.register_load_state_dict_pre_hook(refuse_other_rates)
         return optimizer
 
     def get_train_dataloader(self) -> DataLoader:

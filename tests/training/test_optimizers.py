@@ -164,3 +164,21 @@ def test_a_resumed_run_equals_one_without_a_break(row, decay, tmp_path):
     assert losses(rest)[-1] == pytest.approx(losses(whole)[-1], abs=1e-6)
     for own, other in zip(whole.model.parameters(), rest.model.parameters(), strict=True):
         torch.testing.assert_close(own, other)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"layer_learning_rate_decay": 0.5},
+        {"layer_learning_rate_decay": None},
+        {"muon_learning_rate": None},
+        {"learning_rate": 5e-4},
+    ],
+)
+def test_a_run_does_not_go_on_with_other_rates_than_it_was_asked_for(changed, tmp_path):
+    given = {"muon_learning_rate": 2e-2, "save_strategy": "steps", "save_steps": 1}
+    given["layer_learning_rate_decay"] = 0.7
+    build_trainer("chordmixer", arguments(tmp_path, max_steps=1, **given)).train()
+    other = build_trainer("chordmixer", arguments(tmp_path, max_steps=2, **given | changed))
+    with pytest.raises(ValueError, match="was trained with other learning rates"):
+        other.train(resume_from_checkpoint=True)
