@@ -38,7 +38,7 @@ def make_arena_section(folder: Path) -> str:
     shown = [run for run in runs if any(_name(*run, model) in records for model in MODELS)]
     if not shown:
         return "Not run yet.\n"
-    scores = [_row(records, *run, _score, max) for run in shown]
+    scores = [_row(records, *run, _score, _choose_above(_chance(records, run[0]))) for run in shown]
     for row, (task, _) in zip(scores, shown, strict=True):
         row += [_constant(records, task), REGRESSIONS.get(task, "")]
     names = [NAMES[model] for model in MODELS]
@@ -97,15 +97,15 @@ def _row(
     task: str,
     end: str,
     measure: Callable[[Record], tuple[float, str]],
-    choose: Callable,
+    choose: Callable[..., float | None],
 ) -> list[str]:
-    """A task and the figure of each model, the best one bold."""
+    """A task and the figure of each model, the one that is chosen bold."""
     found = {
         model: measure(records[name])
         for model in MODELS
         if (name := _name(task, end, model)) in records
     }
-    best = choose((value for value, _ in found.values()), default=None)
+    best = choose([value for value, _ in found.values()]) if found else None
     cells = [
         "" if model not in found else _emphasise(found[model][1], found[model][0] == best)
         for model in MODELS
@@ -134,7 +134,24 @@ def _memory(record: Record) -> tuple[float, str]:
 
 def _constant(records: dict[str, Record], task: str) -> str:
     """The score of the most frequent answer, which is the same for all models."""
+    found = _find(records, task)
+    return f"{100 * found['value']:.1f}" if found else ""
+
+
+def _chance(records: dict[str, Record], task: str) -> float:
+    """What a score must exceed to be better than the most frequent answer, in %."""
+    found = _find(records, task)
+    return 100 * found["high"] if found else 0.0
+
+
+def _find(records: dict[str, Record], task: str) -> Record | None:
+    """The accuracy of the most frequent answer with its interval."""
     for model in MODELS:
         if record := records.get(_name(task, "", model)):
-            return f"{100 * record['test']['constant']['overall']['accuracy']['value']:.1f}"
-    return ""
+            return record["test"]["constant"]["overall"]["accuracy"]
+    return None
+
+
+def _choose_above(least: float) -> Callable[[list[float]], float | None]:
+    """The greatest of some values, if it exceeds what is given."""
+    return lambda values: max((value for value in values if value > least), default=None)

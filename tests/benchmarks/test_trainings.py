@@ -175,6 +175,7 @@ def test_trainings_of_the_arena_stand_side_by_side(tmp_path):
             arena = {"task": "listops", "model": model, "score": score + more, "max_length": 500}
             arena |= {"seconds_per_step": score, "memory_mb": 100.0}
             test = {"constant": overall(accuracy=0.17)}
+            test["constant"]["overall"]["accuracy"]["high"] = 0.19
             write(tmp_path, f"arena_listops_short_{model}{end}", arena=arena, test=test)
     section = make_arena_section(tmp_path)
     title = "| ListOps, 100 to 500 tokens"
@@ -185,3 +186,7 @@ def test_trainings_of_the_arena_stand_side_by_side(tmp_path):
     assert [picture.name for picture in pictures] == ["arena_listops_short.png"]
     assert pictures[0].exists()
     assert "(../images/arena_listops_short.png)" in section
+    # nothing is best where no model is better than the most frequent answer
+    test["constant"]["overall"]["accuracy"]["high"] = 0.75
+    write(tmp_path, "arena_listops_short_chordmixer", arena=arena | {"score": 0.75}, test=test)
+    assert f"{title} | 75.0 |  |  |  | 50.0 |  | 17.0 |  |" in make_arena_section(tmp_path)
