@@ -107,7 +107,7 @@ def self_pretrain(
         else MaskedLMCollator(
             collator,
             # all that the collator asks of a tokenizer
-            SimpleNamespace(mask_token_id=task.mask_token_id),  # type: ignore[arg-type]
+            SimpleNamespace(mask_token_id=task.mask_token_id, cls_token_id=None),  # type: ignore[arg-type]
             ratio,
             task.maskable_ids,
             seed=arguments.seed,
