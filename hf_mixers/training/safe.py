@@ -86,6 +86,11 @@ class SafeTrainer(Trainer):
             )
         return str(checkpoint)
 
+    def _init_training_state(self, max_steps, updates_of_epoch, num_epochs, *args):
+        begun = super()._init_training_state(max_steps, updates_of_epoch, num_epochs, *args)
+        # a run that was interrupted after its last step takes no further one
+        return (num_epochs, 0) if self.state.global_step >= max_steps else begun
+
     def _save_checkpoint(self, model, trial):
         # its last file says that a checkpoint is complete: an old one must not say so of a new one
         folder = checkpoint_folder(self, trial)

@@ -182,3 +182,17 @@ def test_a_run_does_not_go_on_with_other_rates_than_it_was_asked_for(changed, tm
     other = build_trainer("chordmixer", arguments(tmp_path, max_steps=2, **given | changed))
     with pytest.raises(ValueError, match="was trained with other learning rates"):
         other.train(resume_from_checkpoint=True)
+
+
+@pytest.mark.parametrize("kept", ["averages", "weights"])
+def test_a_finished_run_that_is_resumed_takes_no_further_step(kept, tmp_path):
+    given = {"lr_scheduler_type": "constant", "save_strategy": "steps", "save_steps": 4}
+    given["weight_average_decay"] = 0.5 if kept == "averages" else None
+    # in the middle of an epoch
+    whole = build_trainer("chordmixer", arguments(tmp_path, max_steps=4, **given))
+    whole.train()
+    again = build_trainer("chordmixer", arguments(tmp_path, max_steps=4, **given))
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 4
+    for own, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=0, atol=0)
