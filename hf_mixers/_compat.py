@@ -46,7 +46,7 @@ OVERRIDDEN = {
     "transformers.Trainer._prepare_inputs": (
         "boundaries of flat batches stay on the host; the rest is copied asynchronously"
     ),
-    "transformers.Trainer._init_training_state": "a finished run that is resumed takes no more steps",
+    "transformers.Trainer._init_training_state": "a finished run takes no more steps",
     "transformers.Trainer._save_checkpoint": (
         "an old mark of completeness must go first; averages of the weights are what is saved"
     ),

@@ -78,8 +78,8 @@ def peer_config(
         raise ValueError(f"{unknown[0]!r} is not a config field of {model_type}.")
     trunk |= dict(settings or {})
     made = kind(**trunk)
-    if not hasattr(made, "hidden_size"):
-        raise ValueError(f"{model_type} has no hidden_size: it is not a model of sequences.")
+    if not hasattr(made, "hidden_size") or "vocab_size" not in known or made.is_encoder_decoder:
+        raise ValueError(f"{model_type} is not one stack of blocks over tokens.")
     return PeerConfig(
         trunk={**made.to_diff_dict(), "model_type": model_type},
         vocab_size=vocab_size or 2,

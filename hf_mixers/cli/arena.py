@@ -25,10 +25,13 @@ Options = Annotated[
 
 @app.command()
 def run(
-    task: TaskName = "listops",
+    task: Annotated[
+        str | None, typer.Option("--task", "-t", help="Task, default listops; see arena tasks.")
+    ] = None,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A family, or a model type of transformers.")
-    ] = "chordmixer",
+        str | None,
+        typer.Option("--model", "-m", help="A family (chordmixer) or type of transformers."),
+    ] = None,
     data: Data = None,
     task_options: Options = None,
     output: common.Output = "runs/arena",  # type: ignore[assignment]
@@ -62,15 +65,21 @@ def run(
     pairs: common.Set = None,
 ) -> None:
     """Train and evaluate a model on a task, from scratch or self-pretrained."""
-    from ..recipes.arena import ArenaArguments, ArenaOptions, run_arena
+    from ..recipes.arena import ArenaArguments, ArenaOptions, ArenaTaskOptions, run_arena
     from ..recipes.arena_protocols import protocol_values
     from ..recipes.configuration import Configuration
+    from ..recipes.options import parse_settings
 
     configuration = Configuration(ArenaOptions, ArenaArguments)
+    if config is not None:
+        configuration.read(config)
+    asked = configuration.values["task"]
     if protocol is not None:
-        for key, value in protocol_values(protocol, task, from_files=data is not None).items():
+        name = task or asked.get("task", ArenaTaskOptions.task)
+        from_files = data is not None or asked.get("path") is not None
+        for key, value in protocol_values(protocol, name, from_files=from_files).items():
             configuration.put(key, value)
-    chosen = {**configuration.values["task"].get("options", {}), **_read_pairs(task_options)}
+    chosen = {**parse_settings(asked.get("options")), **_read_pairs(task_options)}
     given = {
         "task.task": task,
         "task.path": data and str(data),
@@ -80,7 +89,8 @@ def run(
         "model.published": published or None,
         "model.parameters": parameters,
         "pretraining.self_pretrain": self_pretrain or None,
-        "training.max_steps": steps,
+        # a number of steps comes before epochs, also that of a protocol
+        "training.max_steps": -1 if steps is None and epochs is not None else steps,
         "training.num_train_epochs": epochs,
         "training.learning_rate": learning_rate,
         "training.per_device_train_batch_size": batch_size,
@@ -92,7 +102,7 @@ def run(
     if batch_size is not None and tokens is None:
         configuration.put("training.train_token_budget", None)
     run_arena(
-        *common.resolve(configuration, output, given, config=config, pairs=pairs, resume=resume)
+        *common.resolve(configuration, output, given, config=None, pairs=pairs, resume=resume)
     )
 
 
@@ -205,12 +215,17 @@ def maps(
 
 def _read_pairs(pairs: list[str] | None) -> dict[str, Any]:
     """Options of a task from texts `key=value`, where the value is read as YAML."""
-    import yaml
+    from yaml import YAMLError
+
+    from ..recipes.configuration import read_yaml
 
     found = {}
     for pair in pairs or ():
         key, is_pair, text = pair.partition("=")
         if not is_pair:
             raise ValueError(f"--option takes key=value, got {pair!r}.")
-        found[key.strip()] = yaml.safe_load(text)
+        try:
+            found[key.strip()] = read_yaml(text)
+        except YAMLError as error:
+            raise ValueError(f"--option {pair}: the value is not YAML.") from error
     return found

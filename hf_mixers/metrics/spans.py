@@ -50,6 +50,10 @@ def _layer_span(weights: Tensor, mask: Tensor | None) -> tuple[float, int]:
             " span."
         )
     length = weights.shape[-1]
+    if mask is not None and mask.shape[-1] != length:
+        raise ValueError(
+            f"Attention over {length} tokens was returned for sequences of {mask.shape[-1]}."
+        )
     places = torch.arange(length, device=weights.device)
     distances = (places[:, None] - places).abs().to(weights.dtype)
     weights = weights.float()

@@ -18,7 +18,7 @@ from ..reporting.files import write_json
 from ..tasks import Task, load_arena_task
 from ..tasks.batches import TaskCollator
 from .arena_models import ArenaModelOptions, count_base, count_parameters, make_arena_model
-from .arena_protocols import BASE_SIZES, PROTOCOLS
+from .arena_protocols import BASE_SIZES, PROTOCOLS, PUBLISHED_ROWS
 from .options import (
     EvaluationOptions,
     RunArguments,
@@ -34,8 +34,11 @@ logger = logging.get_logger(__name__)
 
 # rows of every part in a smoke run: sequences are long
 _SMOKE_ROWS = 8
-# rows whose labels tell the most frequent class
+# rows whose labels tell the most frequent class, where labels are not known beforehand
 _COUNTED = 2000
+# share of the published steps and examples from which on a run is no shortened one: parts that are
+# drawn leave some out
+_FULL = 0.85
 # by kind of input
 _PIPELINES = {"ids": "text-classification", "values": "tabular-classification"}
 
@@ -52,11 +55,17 @@ class ArenaTaskOptions:
         default=None, metadata={"help": "Options of the task, as JSON or a mapping."}
     )
     num_train: int | None = field(
-        default=None, metadata={"help": "Train on the first so many examples only."}
+        default=None, metadata={"help": "Train on so many examples only, drawn at random."}
     )
     num_evaluation: int | None = field(
-        default=None, metadata={"help": "Validate and test on the first so many examples only."}
+        default=None, metadata={"help": "Validate and test on so many examples only."}
     )
+
+    def __post_init__(self):
+        for name in ("num_train", "num_evaluation"):
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise ValueError(f"task.{name} must be at least 1, got {size}.")
 
     def load(self) -> Task:
         """The task with its parts."""
@@ -65,10 +74,10 @@ class ArenaTaskOptions:
         sizes["test"] = self.num_evaluation
         parts = {}
         for part, rows in task.parts.items():
-            size = sizes[part] or len(rows)
-            parts[part] = rows if size >= len(rows) else rows.select(np.arange(size))
+            size = sizes[part]
+            parts[part] = rows if size is None else rows.sample(size)
             if len(parts[part]) < len(rows):
-                task.notes.append(f"{part} is the first {size:,} of {len(rows):,} examples.")
+                task.notes.append(f"{part} is {size:,} of {len(rows):,} examples, drawn at random.")
         return replace(task, parts=parts)
 
 
@@ -198,7 +207,7 @@ def choose_collator(model: PreTrainedModel, task: Task) -> TaskCollator:
 def guess(task: Task, part: str) -> np.ndarray:
     """The answer that fits most training rows, for every row of a part."""
     train, rows = task.parts["train"], len(task.parts[part])
-    labels = train.select(np.arange(min(_COUNTED, len(train)))).labels
+    labels = (train if train.has_labels else train.sample(_COUNTED)).labels
     if task.class_names is None:
         return np.full((rows, 1), np.median(labels))
     answer = np.bincount(labels, minlength=task.num_labels) / len(labels)
@@ -209,13 +218,15 @@ def describe_result(
     options: ArenaOptions, trainer: Any, task: Task, report: Mapping, part: str
 ) -> dict[str, Any]:
     """One row of a results file."""
-    steps = trainer.state.global_step
+    steps, rows = trainer.state.global_step, len(task.parts["train"])
     schedule = PROTOCOLS.get(options.model.protocol or "", {}).get(task.name)
     planned = None
     if schedule is not None:
-        rows = len(task.parts["train"])
-        planned = schedule.steps or int((schedule.epochs or 0) * rows / schedule.batch)
+        published = schedule.count_examples(PUBLISHED_ROWS.get(task.name, rows))
+        planned = schedule.steps or round(published / schedule.batch)
+        is_shortened = (trainer.state.epoch or 0) * rows < _FULL * published
     count = count_parameters(trainer.model)
+    arguments = trainer.args
     return {
         "task": task.name,
         "model": options.model.family,
@@ -227,11 +238,14 @@ def describe_result(
         "of_base": count / count_base(task) if task.name in BASE_SIZES else None,
         "steps": steps,
         "published_steps": planned,
-        "is_shortened": planned is None or steps < planned,
+        "is_shortened": planned is None or steps < _FULL * planned or is_shortened,
         "examples": {name: len(rows) for name, rows in task.parts.items()},
         "max_length": task.max_length,
-        "seed": trainer.args.seed,
-        "task_options": parse_settings(options.task.options),
+        "seed": arguments.seed,
+        "task_options": task.options,
+        "learning_rate": arguments.learning_rate,
+        "muon_learning_rate": arguments.muon_learning_rate,
+        "batch": arguments.train_token_budget or arguments.train_batch_size,
         "seconds": _train_seconds(trainer.state.log_history),
         "notes": list(task.notes),
     }
@@ -243,10 +257,7 @@ def _train_seconds(history: list[dict]) -> float | None:
 
 
 def _shrink(task: Task) -> Task:
-    parts = {
-        part: rows.select(np.arange(min(len(rows), _SMOKE_ROWS)))
-        for part, rows in task.parts.items()
-    }
+    parts = {part: rows.sample(_SMOKE_ROWS) for part, rows in task.parts.items()}
     return replace(task, parts=parts)
 
 

@@ -12,6 +12,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
+from transformers.utils import logging
 
 from ..auto import FAMILIES, AutoModelForSequencePairClassification
 from ..baselines.peer_configs import peer_config
@@ -27,9 +28,13 @@ from .arena_protocols import BASE_SIZES, PROTOCOL_SIZES, base_sizes, preset_name
 from .models import new_model
 from .options import ModelOptions
 
+logger = logging.get_logger(__name__)
+
 # share of parameters that a model may have more than the base Transformer, by the arena's rules
 APPLES_TO_APPLES = 0.1
 _WIDEST = 4096
+# share of the parameters by which a fitted model may differ without a word
+_NEAR = 0.05
 _POSITION_TABLES = ("position_embeddings", "position_embedding", "embed_positions", "wpe")
 
 
@@ -203,9 +208,16 @@ def _fit(options: ArenaModelOptions, task: Task) -> ArenaModelOptions:
         low, high = (middle, high) if count(middle) < wanted else (low, middle)
     best = min((low, high), key=lambda width: abs(count(width) - wanted))
     fitted = replace(_widen(options, best), parameters=None)
-    if "intermediate_size" in options.config_fields():
-        return fitted
-    return _refine(fitted, task, wanted)
+    if "intermediate_size" not in options.config_fields():
+        fitted = _refine(fitted, task, wanted)
+    with torch.device("meta"):
+        found = count_parameters(_build(fitted, task, _classifier(task)))
+    if abs(found - wanted) > _NEAR * wanted:
+        logger.warning(
+            f"{options.family} has {found:,} parameters at the width that comes nearest to the"
+            f" {wanted:,} that were asked for."
+        )
+    return fitted
 
 
 def _refine(options: ArenaModelOptions, task: Task, wanted: int) -> ArenaModelOptions:

@@ -21,6 +21,15 @@ BASE_SIZES: dict[str, PeerSizes] = {
     "pathfinder": PeerSizes(32, 4, 4, 32),
     "pathx": PeerSizes(32, 1, 2, 32),
 }
+# training examples of the official release
+PUBLISHED_ROWS = {
+    "listops": 96_000,
+    "text": 25_000,
+    "retrieval": 147_086,
+    "image": 45_000,
+    "pathfinder": 160_000,
+    "pathx": 160_000,
+}
 # two layers of 64, as the arena of Nyströmformer, MRA and MrsFormer has them
 SMALL_SIZES = PeerSizes(64, 2, 2, 128)
 # names under which families keep their published settings of a task
@@ -66,6 +75,10 @@ class Schedule:
     weight_decay: float = 0.0
     kind: str = "cosine"
     further: Mapping[str, Any] = field(default_factory=dict)
+
+    def count_examples(self, rows: int) -> float:
+        """Examples that a training sees, of a training part with so many."""
+        return self.steps * self.batch if self.steps else (self.epochs or 0) * rows
 
     def values(self) -> Values:
         """As settings of a run."""

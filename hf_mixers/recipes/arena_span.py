@@ -126,7 +126,10 @@ def draw_maps(
     if task.name != "adding":
         raise ValueError(f"Activation maps are for the task adding, got {task.name!r}.")
     found = []
+    longest = getattr(model.config, "max_position_embeddings", None)
     for length in lengths:
+        if isinstance(model.config, PeerConfig) and length > (longest or length):
+            raise ValueError(f"The model is built for up to {longest} steps, got {length}.")
         values = fixed_adding_problem(1, length, seed=seed)[0]["input_values"]
         with torch.no_grad():
             output = model(input_values=torch.from_numpy(values)[None], output_hidden_states=True)

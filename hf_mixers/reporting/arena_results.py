@@ -36,7 +36,7 @@ def read_results(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> list
             missing = [name for name in _REQUIRED if name not in entry]
             if missing:
                 raise ValueError(f"{path}, {place} has no {missing[0]!r}.")
-            found[_identify(entry)] = entry
+            found[*identify_settings(entry), entry["seed"]] = entry
     return list(found.values())
 
 
@@ -58,10 +58,15 @@ def _read_entries(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise ValueError(f"{path}, line {number} is not JSON: {error}.") from error
 
 
-def _identify(entry: Mapping[str, Any]) -> tuple:
-    names = ("task", "model", "protocol", "seed", "steps", "parameters", "max_length", "part")
-    options = json.dumps(entry.get("task_options"), sort_keys=True)
-    return (*(entry.get(name) for name in names), options, bool(entry.get("self_pretraining")))
+def identify_settings(entry: Mapping[str, Any]) -> tuple:
+    """What is the same for runs that differ in nothing but their seed."""
+    names = ("task", "model", "protocol", "steps", "parameters", "max_length", "part")
+    names += ("learning_rate", "muon_learning_rate", "batch")
+    options, sizes = (
+        json.dumps(entry.get(name), sort_keys=True) for name in ("task_options", "examples")
+    )
+    before = (entry.get("self_pretraining") or {}).get("steps")
+    return (*(entry.get(name) for name in names), options, sizes, before)
 
 
 class PeakMemory:

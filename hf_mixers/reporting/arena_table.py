@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arena_published import COLUMNS, PUBLISHED, PublishedRow
+from .arena_results import identify_settings
 
 # the average of the arena leaves the last column out
 AVERAGED = COLUMNS[:5]
@@ -15,6 +16,8 @@ SHORTENED = "\\*"
 # of fewer than 2000 symbols are as long as the longest of them happens to be
 PUBLISHED_LENGTHS = {
     "listops": range(1900, 2049),
+    "text": range(4000, 4097),
+    "retrieval": range(4000, 4097),
     "image": (1024,),
     "pathfinder": (1024,),
     "pathx": (16_384,),
@@ -74,15 +77,27 @@ def arena_table(
 
 
 def collect_cells(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
-    """Cells by name of the model and task; of runs with different steps the longest count."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    """Cells by name of the model and task.
+
+    Models of other sizes have rows of their own. Of runs with different steps the longest count,
+    and of those the settings of the last one: the mean is over seeds and nothing else.
+    """
+    groups: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = {}
     for entry in results:
         if entry.get("part", "test") == "test":
-            groups.setdefault((name_model(entry), name_task(entry)), []).append(entry)
+            sizes = groups.setdefault((name_model(entry), name_task(entry)), {})
+            sizes.setdefault(entry["parameters"], []).append(entry)
     found: dict[str, dict[str, Cell]] = {}
-    for (name, task), entries in groups.items():
+    named = [
+        (f"{name}, {count:,} parameters" if len(sizes) > 1 else name, task, entries)
+        for (name, task), sizes in groups.items()
+        for count, entries in sizes.items()
+    ]
+    for name, task, entries in named:
         steps = max(entry["steps"] for entry in entries)
-        kept = [entry for entry in entries if entry["steps"] == steps]
+        longest = [entry for entry in entries if entry["steps"] == steps]
+        last = identify_settings(longest[-1])
+        kept = [entry for entry in longest if identify_settings(entry) == last]
         scores = tuple(100 * entry["score"] for entry in sorted(kept, key=lambda e: e["seed"]))
         shortened = any(entry.get("is_shortened", True) for entry in kept)
         found.setdefault(name, {})[task] = Cell(scores, steps, shortened)
@@ -106,7 +121,7 @@ def name_task(entry: Mapping[str, Any]) -> str:
     'listops'
     """
     name, length = entry["task"], entry.get("max_length")
-    if length is not None and length not in PUBLISHED_LENGTHS.get(name, (length,)):
+    if length is not None and length not in PUBLISHED_LENGTHS.get(name, ()):
         name += f", {length:,} tokens"
     options = entry.get("task_options") or {}
     changed = [key for key, usual in _VARIANTS.items() if options.get(key, usual) != usual]
@@ -156,7 +171,10 @@ def _published_average(row: PublishedRow) -> str:
 
 
 def _explain(results: Sequence[Mapping[str, Any]], has_failed: bool = False) -> str:
-    text = "Percent of the test part; ± is the standard deviation over seeds."
+    text = (
+        "Percent of the test part; ± is the standard deviation over seeds. Of several settings of"
+    )
+    text += " a model, those of its last run count."
     if any(entry.get("is_shortened", True) for entry in results):
         text += f" {SHORTENED} fewer steps than the publication has, or none to compare with."
     if has_failed:

@@ -84,6 +84,8 @@ class TextCode:
             raise ValueError("tokenization='chars' was given without a corpus.")
         else:
             tokenizer = CharTokenizer.train(corpus, min_count=min_count, add_sep=append_eos)
+            if len(tokenizer) == len(tokenizer.all_special_ids):
+                raise ValueError(f"min_count={min_count} was given: no character is as frequent.")
         special = tokenizer.all_special_ids
         self.code = Code(
             len(tokenizer),
@@ -142,7 +144,13 @@ class TextCode:
 def _cut(content, room: int | None, keep_end: bool):
     if room is None or len(content) <= room:
         return content
-    return content[-room:] if keep_end else content[:room]
+    return content[len(content) - room :] if keep_end else content[:room]
+
+
+def check_max_length(max_length: int | None) -> None:
+    """Refuse a length that no sequence could be cut to."""
+    if max_length is not None and max_length < 1:
+        raise ValueError(f"max_length={max_length} was given: at least 1 is accepted, and none.")
 
 
 def listops_tokenizer() -> PreTrainedTokenizerFast:

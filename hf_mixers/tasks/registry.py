@@ -3,9 +3,15 @@
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from . import variants
 from .arena import documents, image, listops, pathfinder, retrieval, series, synthetic, text
+from .stored import DESCRIPTION, read_description
 from .task import Task, TaskKind
 
 TASKS: dict[str, TaskKind] = {
@@ -51,7 +57,13 @@ def load_arena_task(name: str, path: str | os.PathLike | None = None, **options)
             f"{', '.join(unknown)} was given for the task {name}, {how}: it accepts"
             f" {', '.join(sorted(accepted))}."
         )
-    return function(**options) if path is None else function(path, **options)
+    for option, value in options.items():
+        options[option] = _fit_type(option, value, _hints(function)[option])
+    task = function(**options) if path is None else function(path, **options)
+    # of a task that was made before, those count that it was made with
+    stored = Path(path) / DESCRIPTION if path is not None else None
+    made_with = read_description(stored.parent)["options"] if stored and stored.is_file() else {}
+    return replace(task, options={**options, **made_with})
 
 
 def find_task(name: str) -> TaskKind:
@@ -69,6 +81,29 @@ def task_options(name: str, *, from_files: bool) -> dict[str, object]:
         raise ValueError(f"The task {name} has no such options; {kind.where}")
     parameters = inspect.signature(function).parameters
     return {option: parameters[option].default for option in _accepted(function)}
+
+
+def _hints(function: Callable[..., Task]) -> dict[str, Any]:
+    """Types of the options of a function, which may have some of them set."""
+    return get_type_hints(function.func if isinstance(function, partial) else function)
+
+
+def _fit_type(name: str, value: Any, kind: Any) -> Any:
+    """A value of an option as its type; an error if it has another one."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    kinds = tuple(type(None) if one is None else one for one in kinds)
+    if get_origin(kinds[0]) is Literal or any(not isinstance(one, type) for one in kinds):
+        # words, which the task checks
+        return value
+    if isinstance(value, float) and int in kinds and value.is_integer():
+        value = int(value)
+    accepted = (*kinds, int) if float in kinds else kinds
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in kinds):
+        words = " or ".join("none" if one is type(None) else one.__name__ for one in kinds)
+        raise ValueError(f"{name}={value!r} was given: {words} is accepted.")
+    if name == "data_seed" and value < 0:
+        raise ValueError(f"data_seed={value} was given: at least 0 is accepted.")
+    return value
 
 
 def _accepted(function: Callable[..., Task]) -> set[str]:

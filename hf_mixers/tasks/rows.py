@@ -44,6 +44,19 @@ class TaskRows(Dataset):
             view.__dict__.pop(name, None)
         return view
 
+    def sample(self, size: int, seed: int = 0) -> "TaskRows":
+        """So many examples drawn at random, in their order; all of them where there are fewer.
+
+        Sources may go class by class, so that their first examples would all be of one.
+        """
+        drawn = np.random.default_rng(seed).permutation(len(self))[:size]
+        return self.select(np.sort(drawn))
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels are known without reading or making the examples."""
+        return type(self).find_labels is not TaskRows.find_labels
+
     @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens of every example; of a pair, both sequences together."""

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,12 +76,22 @@ class TextSource:
     def __iter__(self) -> Iterator[str]:
         return (self[number] for number in range(len(self)))
 
+    def place(self, number: int) -> str:
+        """Where a text lies, for messages."""
+        return f"row {number + 1}"
+
 
 class ColumnTexts(TextSource):
     """Texts of a column, from memory-mapped rows."""
 
     def __init__(self, rows: Dataset, column: str):
+        kind = rows.features[find_column(rows, (column,), "A part")].dtype
+        if kind not in ("string", "large_string"):
+            raise ValueError(f"The column {column} holds {kind}: text is needed.")
         self.rows, self.column = rows.with_format(None), column
+        empty = sum(values.null_count for values in self.rows.data.column(column).chunks)
+        if empty:
+            raise ValueError(f"The column {column} has {empty:,} rows without text.")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -169,11 +180,11 @@ def _read_table(files: list[str], suffix: str) -> Dataset:
         return read[_TABLES[suffix]](files, **options)
     except Exception as error:
         # datasets wraps whatever its readers say, in several ways
-        text = " ".join(str(error).split())
+        text = " ".join(str(error.__cause__ or error).split())
         raise ValueError(f"{files[0]} cannot be read as {suffix[1:]}: {text}") from error
 
 
-def find_column(rows: Dataset, names: Sequence[str], path: Path) -> str:
+def find_column(rows: Dataset, names: Sequence[str], path: Path | str) -> str:
     """The first of some columns that a table has."""
     for name in names:
         if name in rows.column_names:
@@ -203,28 +214,54 @@ def complete_parts(
         parts = DatasetDict({**parts, "validation": parts["test"]})
         notes.append("The validation part is the test part, as in the published code.")
     elif "validation" not in parts:
-        drawn = draw_validation(parts["train"], label_column, fraction, seed, text_column)
+        if not 0 < fraction < 1:
+            raise ValueError(
+                f"validation_fraction={fraction} was given: there is no validation part, which"
+                " needs a share between 0 and 1."
+            )
+        texts = None if text_column is None else ColumnTexts(parts["train"], text_column)
+        drawn = draw_validation(parts["train"], label_column, fraction, seed, texts)
         parts = DatasetDict({**parts, **drawn})
         notes.append(f"The validation part is {fraction:.0%} of train, drawn at random.")
     return DatasetDict({part: parts[part] for part in PARTS}), notes
 
 
 def draw_validation(
-    rows: Dataset, label_column: str, fraction: float, seed: int, text_column: str | None = None
+    rows: Dataset, label_column: str, fraction: float, seed: int, keys: Iterable[str] | None = None
 ) -> dict[str, Dataset]:
-    """Rows in parts `train` and `validation`."""
+    """Rows in parts `train` and `validation`; see `draw_parts`."""
+    return draw_parts(rows, label_column, (1 - fraction, fraction, 0), seed, keys)
+
+
+def draw_parts(
+    rows: Dataset,
+    label_column: str,
+    shares: Sequence[float],
+    seed: int,
+    keys: Iterable[str] | None = None,
+) -> dict[str, Dataset]:
+    """Rows in parts `train`, `validation` and `test`, every class in proportion.
+
+    Args:
+        shares: Of the three parts; one with none is not drawn.
+        keys: Of all rows: rows with the same key go to the same part.
+    """
+    _, validation, test = shares
     stand_in = {"label": rows.with_format(None)[label_column][:], "row": range(len(rows))}
-    # one row of another part, with a text that is nowhere else, so that no test part is drawn
+    # one row of another part, with a key that is nowhere else, where no test part is to be drawn
     other: dict[str, list] = {"label": stand_in["label"][:1], "row": [-1]}
-    if text_column is not None:
-        texts = ColumnTexts(rows, text_column)
-        stand_in["sequence"] = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    if keys is not None:
+        stand_in["sequence"] = [hashlib.sha256(key.encode()).hexdigest() for key in keys]
         other["sequence"] = ["none"]
-    options = SplitOptions(validation_fraction=fraction, split_seed=seed, allow_conflicts=True)
-    parts = make_parts(
-        DatasetDict(train=Dataset.from_dict(stand_in), test=Dataset.from_dict(other)), options
-    )
-    return {part: rows.select(parts[part]["row"][:]) for part in ("train", "validation")}
+    given = {"train": Dataset.from_dict(stand_in)}
+    options = SplitOptions(validation_fraction=validation, split_seed=seed, allow_conflicts=True)
+    if test:
+        options = replace(options, test_fraction=test)
+    else:
+        given["test"] = Dataset.from_dict(other)
+    parts = make_parts(DatasetDict(given), options)
+    wanted = [part for part, share in zip(PARTS, shares, strict=True) if share]
+    return {part: rows.select(parts[part]["row"][:]) for part in wanted if part in parts}
 
 
 def name_labels(rows: Dataset, column: str) -> tuple[str, ...]:
@@ -232,15 +269,21 @@ def name_labels(rows: Dataset, column: str) -> tuple[str, ...]:
     feature = rows.features[column]
     if getattr(feature, "names", None):
         return tuple(feature.names)
-    values = sorted(set(rows.with_format(None)[column][:]))
-    return tuple(str(value) for value in values)
+    values = set(rows.with_format(None)[column][:])
+    if None in values:
+        raise ValueError(f"The column {column} has rows without a label.")
+    return tuple(str(value) for value in sorted(values))
 
 
 def number_labels(rows: Dataset, column: str, names: Sequence[str]) -> np.ndarray:
     """Classes of all rows as numbers."""
-    values = rows.with_format(None)[column][:]
-    if getattr(rows.features[column], "names", None):
-        return np.asarray(values)
+    values = rows.with_format(None)[find_column(rows, (column,), "A part")][:]
+    own = getattr(rows.features[column], "names", None)
+    if own:
+        # numbers of a part's own list of classes, which may have another order
+        values = [own[value] if value is not None and value >= 0 else None for value in values]
+    if None in values:
+        raise ValueError(f"The column {column} has rows without a label.")
     numbers = {name: number for number, name in enumerate(names)}
     unknown = next((value for value in values if str(value) not in numbers), None)
     if unknown is not None:

@@ -20,7 +20,7 @@ from .task import Task
 _CHUNK = 256
 # what an interruption takes away at most
 _CHUNKS_OF_A_PIECE = 16
-_DESCRIPTION = "task.json"
+DESCRIPTION = "task.json"
 _UNFINISHED = ".unfinished"
 
 
@@ -70,7 +70,7 @@ def write_task(
         description: Kept in `task.json`, such as the options that the task was made with.
     """
     folder = Path(folder)
-    if (folder / _DESCRIPTION).exists():
+    if (folder / DESCRIPTION).exists():
         raise ValueError(f"{folder} holds a task already: give another folder.")
     if num_processes < 1:
         raise ValueError(f"num_processes={num_processes} was given: at least 1 is accepted.")
@@ -83,7 +83,7 @@ def write_task(
         "first_examples": {part: _digest(rows[0]) for part, rows in task.parts.items()},
     }
     text = json.dumps(about, indent=1) + "\n"
-    begun = folder / f"{_DESCRIPTION}{_UNFINISHED}"
+    begun = folder / f"{DESCRIPTION}{_UNFINISHED}"
     if begun.is_file() and begun.read_text() != text:
         raise ValueError(
             f"{folder} holds an unfinished task with other options: give another folder."
@@ -99,7 +99,7 @@ def write_task(
                 _write_part(rows, file, run)
             _remove_pieces(folder, part)
     # last, so that a folder without it is known to be incomplete
-    begun.replace(folder / _DESCRIPTION)
+    begun.replace(folder / DESCRIPTION)
 
 
 def load_stored(folder: Path, name: str) -> dict[str, TaskRows] | None:
@@ -117,9 +117,9 @@ def load_stored(folder: Path, name: str) -> dict[str, TaskRows] | None:
 
 def read_description(folder: Path) -> dict[str, Any] | None:
     """What `write_task` says about a folder, or None if it did not write it to the end."""
-    if (folder / _DESCRIPTION).is_file():
-        return json.loads((folder / _DESCRIPTION).read_text())
-    if (folder / f"{_DESCRIPTION}{_UNFINISHED}").is_file():
+    if (folder / DESCRIPTION).is_file():
+        return json.loads((folder / DESCRIPTION).read_text())
+    if (folder / f"{DESCRIPTION}{_UNFINISHED}").is_file():
         raise ValueError(
             f"{folder} holds an unfinished task: make it again with the same options to go on."
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from transformers import PreTrainedTokenizerBase
 
@@ -37,6 +37,7 @@ class Task:
         tokenizer: Turns text into ids; None where there is no text.
         pixel_shape: Height and width, where the sequence is an image.
         notes: What was left out or differs from the default, one sentence each.
+        options: Those that it was made or read with.
     """
 
     name: str
@@ -59,8 +60,12 @@ class Task:
     tokenizer: PreTrainedTokenizerBase | None = None
     pixel_shape: tuple[int, int] | None = None
     notes: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
+        if self.padding not in get_args(Padding):
+            accepted = ", ".join(get_args(Padding))
+            raise ValueError(f"padding={self.padding!r} was given: {accepted} are accepted.")
         if self.zero_is_padding and self.padding == "none":
             # attention can be told to skip black pixels in padded batches only
             self.padding = "batch"

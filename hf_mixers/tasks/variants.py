@@ -16,11 +16,11 @@ from transformers.utils import logging
 
 from ..data.genomes import open_fasta
 from ..data.records import open_plain_or_gzip
-from ..data.splits import PART_NAMES, split_by_column, split_stratified
+from ..data.splits import PART_NAMES, split_by_column
 from ..models.tokenization_dna import DnaTokenizer
 from .batches import Padding
 from .rows import TaskRows
-from .sources import PARTS, draw_validation, find_column, find_path, read_tables
+from .sources import PARTS, draw_parts, draw_validation, find_column, find_path, read_tables
 from .task import Task, TaskKind
 
 logger = logging.get_logger(__name__)
@@ -166,7 +166,7 @@ def load(
     is_vcf = source.name.lower().endswith((".vcf", ".vcf.gz"))
     tables = _read_vcf(source, label, task_column) if is_vcf else read_tables(source, _WHERE)
     columns = _find_columns(tables["train"], source, label)
-    tables = _complete(tables, columns["label"], validation_fraction, data_seed)
+    tables = _complete(tables, columns, validation_fraction, data_seed)
     names = sorted({value for rows in tables.values() for value in rows[columns["label"]][:]})
     tasks = _name_tasks(tables, task_column)
     sizes, longest = open_fasta(genome).sizes, 0
@@ -215,15 +215,25 @@ def _find_columns(rows: Dataset, source: Path, label: str) -> dict[str, str]:
     return {name: find_column(rows, names, source) for name, names in accepted.items()}
 
 
-def _complete(tables: DatasetDict, label: str, fraction: float, seed: int) -> DatasetDict:
+def _complete(
+    tables: DatasetDict, columns: Mapping[str, str], fraction: float, seed: int
+) -> DatasetDict:
+    """Parts that are missing are drawn; a variant that was seen in several tissues is in one."""
+    rows, label = tables["train"], columns["label"]
+    if "test" in tables and "validation" in tables:
+        return tables
+    if not 0 < fraction < 0.5:
+        raise ValueError(
+            f"validation_fraction={fraction} was given: a share between 0 and 0.5 is accepted."
+        )
+    places = (rows[columns[name]][:] for name in ("chrom", "pos", "ref", "alt"))
+    keys = (":".join(map(str, place)) for place in zip(*places, strict=True))
     if list(tables) == ["train"]:
         shares = (1 - 2 * fraction, fraction, fraction)
-        return split_stratified(tables["train"], shares, seed, label)
+        return DatasetDict(draw_parts(rows, label, shares, seed, keys))
     if "test" not in tables:
         raise ValueError(f"There is no part test: {', '.join(tables)} are there.")
-    if "validation" in tables:
-        return tables
-    return DatasetDict({**tables, **draw_validation(tables["train"], label, fraction, seed)})
+    return DatasetDict({**tables, **draw_validation(rows, label, fraction, seed, keys)})
 
 
 def _name_tasks(tables: DatasetDict, column: str) -> list | None:

@@ -374,7 +374,74 @@ def test_fewer_examples_can_be_asked_for_and_are_noted():
     options = ArenaTaskOptions("listops", options=LISTOPS, num_train=5, num_evaluation=2)
     task = options.load()
     assert [len(rows) for rows in task.parts.values()] == [5, 2, 2]
-    assert task.notes[0] == "train is the first 5 of 16 examples."
+    assert task.notes[0] == "train is 5 of 16 examples, drawn at random."
+    with pytest.raises(ValueError, match=r"task.num_train must be at least 1, got 0"):
+        ArenaTaskOptions("listops", num_train=0)
+
+
+def test_fewer_examples_of_files_that_go_class_by_class_are_of_all_classes(tmp_path):
+    release.write_imdb(tmp_path, count=50)
+    options = ArenaTaskOptions("text", str(tmp_path), num_train=20, num_evaluation=20)
+    for rows in options.load().parts.values():
+        assert set(rows.labels.tolist()) == {0, 1}
+
+
+def test_the_most_frequent_class_is_that_of_all_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_mixers.recipes.arena._COUNTED", 5)
+    rows = {"train": ["a"] * 20 + ["b"] * 40, "test": ["a", "b"]}
+    for part, labels in rows.items():
+        lines = [f"{part} {number},{label}" for number, label in enumerate(labels)]
+        (tmp_path / f"{part}.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    task = load_arena_task("text", tmp_path)
+    assert np.allclose(np.exp(guess(task, "test")[0]), [1 / 3, 2 / 3])
+
+
+def test_the_file_of_a_run_repeats_its_task_and_model(tmp_path, quiet):
+    options = [f"--option={name}={value}" for name, value in SMALL.items()]
+    options += ["--option=length=20", "--steps=1"]
+    invoke("run", "--task=adding", "--model=paramixer", *options, "-o", tmp_path / "first")
+    invoke("run", "--config", tmp_path / "first" / "run.yaml", "-o", tmp_path / "run")
+    entry = read_entry(tmp_path)
+    assert (entry["task"], entry["model"], entry["steps"]) == ("adding", "paramixer", 1)
+    assert entry["task_options"] == {**SMALL, "length": 20}
+
+
+def test_epochs_come_before_the_steps_of_a_protocol(tmp_path, quiet):
+    options = [f"--option={name}={value}" for name, value in LISTOPS.items()]
+    given = ("--protocol=lra", "--epochs=1", "--batch-size=8", "--results", tmp_path / "all.jsonl")
+    invoke("run", "--task=listops", "--parameters=3000", *given, *options, "-o", tmp_path / "run")
+    entry = read_entry(tmp_path)
+    assert entry["steps"] == 2
+    assert entry["is_shortened"]
+
+
+def test_few_examples_make_a_shortened_run_whatever_the_epochs(tmp_path, quiet):
+    options = [f"--option={name}={value}" for name, value in LISTOPS.items()]
+    given = ("--protocol=chordmixer", "--epochs=200", "--batch-size=16", "--parameters=3000")
+    invoke("run", "--task=listops", *given, *options, "-o", tmp_path / "run")
+    assert read_entry(tmp_path)["is_shortened"]
+
+
+def test_what_a_task_was_made_with_is_in_the_results(tmp_path, quiet):
+    options = [f"--option={name}={value}" for name, value in SMALL.items()]
+    invoke("make", tmp_path / "made", "--task=pathfinder", "--option=difficulty=easy", *options)
+    given = ("--task=pathfinder", "--data", tmp_path / "made", "--smoke")
+    invoke("run", *given, "-o", tmp_path / "run")
+    assert read_entry(tmp_path)["task_options"]["difficulty"] == "easy"
+    with pytest.raises(ValueError, match="holds images of the difficulty 'easy' in parts"):
+        load_arena_task("pathfinder", tmp_path / "made", difficulty="hard")
+    with pytest.raises(ValueError, match="split='file_order' were given"):
+        load_arena_task("pathfinder", tmp_path / "made", split="file_order")
+
+
+def test_a_finished_self_pretraining_is_not_gone_on_with(tmp_path, quiet):
+    changes = {"max_steps": 3, "lr_scheduler_type": "constant"}
+    whole = run(tmp_path, pretrain=True, **changes)
+    for checkpoint in (tmp_path / "run").glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+    again = run(tmp_path, pretrain=True, resume_from_checkpoint="true", **changes)
+    for name in ("self_pretraining", "score", "steps"):
+        assert again["arena"][name] == whole["arena"][name]
 
 
 def test_an_interrupted_run_goes_on(tmp_path, quiet):

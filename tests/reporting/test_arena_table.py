@@ -49,6 +49,24 @@ def test_seeds_are_averaged_and_shortened_runs_marked():
     assert "\\*" not in table
 
 
+def test_seeds_alone_are_averaged():
+    sizes = [entry(score=0.3), entry(score=0.6, parameters=9000, seed=1)]
+    cells = collect_cells(sizes)
+    assert cells["chordmixer, 1,000 parameters"]["listops"].scores == (30.0,)
+    assert cells["chordmixer, 9,000 parameters"]["listops"].scores == (60.0,)
+    rates = [
+        entry(learning_rate=rate, seed=seed, score=rate) for rate in (0.1, 0.2) for seed in (0, 1)
+    ]
+    assert collect_cells(rates)["chordmixer"]["listops"].scores == (20.0, 20.0)
+    lengths = [entry("text", max_length=length) for length in (256, 4096)]
+    assert list(collect_cells(lengths)["chordmixer"]) == ["text, 256 tokens", "text"]
+    lengths = [entry("adding", max_length=length) for length in (64, 6700)]
+    assert list(collect_cells(lengths)["chordmixer"]) == [
+        "adding, 64 tokens",
+        "adding, 6,700 tokens",
+    ]
+
+
 def test_runs_that_differ_have_rows_of_their_own():
     results = [
         entry(),

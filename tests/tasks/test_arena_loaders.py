@@ -587,6 +587,22 @@ def test_long_documents(tmp_path):
     assert sizes(tagged) == (28, 4, 8)
 
 
+@pytest.mark.parametrize("split", ["paper", "release"])
+def test_identical_documents_are_in_one_part(tmp_path, split):
+    rows = {
+        "text": [f"document {n // 2} " * 3 for n in range(80)],
+        "label": [n // 2 % 2 for n in range(80)],
+    }
+    Dataset.from_dict(rows).to_csv(str(tmp_path / "data.csv"))
+    task = load_arena_task("longdoc", tmp_path, split=split)
+    seen = {
+        part: {rows[n]["input_ids"].tobytes() for n in range(len(rows))}
+        for part, rows in task.parts.items()
+    }
+    assert sum(map(len, seen.values())) == 40 == len(set.union(*seen.values()))
+    assert len(task.parts["test"]) == 16
+
+
 def test_long_documents_as_published_loaders_cut_and_split_them(tmp_path):
     release.write_longdoc(tmp_path / "longdoc")
     options = {"max_length": 30, "too_long": "cut", "remove_tags": False, "split": "file_order"}

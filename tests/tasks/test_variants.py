@@ -161,3 +161,18 @@ def test_a_pair_model_learns_from_a_batch(tmp_path, fasta):
     output.loss.backward()
     assert output.logits.shape == (4, 2)
     assert np.isfinite(output.loss.item())
+
+
+@pytest.mark.parametrize("parts", [("all",), ("train", "test")])
+def test_a_variant_that_was_seen_in_several_tissues_is_in_one_part(tmp_path, fasta, parts):
+    rows = write_table(tmp_path / "variants.csv", 40)
+    doubled = {name: values * 2 for name, values in rows.items()}
+    doubled["tissue"] = ["liver"] * 40 + ["brain"] * 40
+    if "test" in parts:
+        doubled["split"] = (["train"] * 36 + ["test"] * 4) * 2
+    Dataset.from_dict(doubled).to_csv(str(tmp_path / "variants.csv"))
+    task = load_arena_task("variants", tmp_path / "variants.csv", fasta=fasta, window=20)
+    seen = {part: {rows.variants[row] for row in rows.rows} for part, rows in task.parts.items()}
+    assert sum(map(len, seen.values())) == 40
+    assert not seen["train"] & seen["validation"]
+    assert not seen["train"] & seen["test"]

@@ -9,15 +9,15 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 from transformers.utils import logging
 
-from ...data.splits import split_stratified
 from ..batches import Padding
-from ..codes import TextCode, Tokenization
+from ..codes import TextCode, Tokenization, check_max_length
 from ..rows import TaskRows
 from ..sources import (
     PARTS,
     ColumnTexts,
     TextSource,
     complete_parts,
+    draw_parts,
     find_column,
     find_path,
     name_labels,
@@ -37,7 +37,7 @@ _WHERE = (
 _FILES = ("cs.AI.csv", "cs.NE.csv", "math.AC.csv", "math.GR.csv")
 # the area in brackets, which would give the answer away
 _TAGS = re.compile(r"\[\w+.\w+\]")
-_SPLITS = {"paper": (0.7, 0.1, 0.2), "release": (0.8, 0.2)}
+_SPLITS = {"paper": (0.7, 0.1, 0.2), "release": (0.8, 0.0, 0.2)}
 
 
 class Untagged(TextSource):
@@ -78,13 +78,14 @@ def load(
         too_long: `drop` leaves longer documents out and counts them, `cut` cuts them.
         remove_tags: Delete tags of areas such as [cs.AI] from the texts.
         split: How documents without parts are split: `paper` draws 70/10/20 (train, validation,
-            test) and `release` 80/20, both with classes in proportion; `file_order` takes 70/10/20
-            of each class in the order of the files.
+            test) and `release` 80/20, both with classes in proportion and identical texts in one
+            part; `file_order` takes 70/10/20 of each class in the order of the files.
         validation_fraction, data_seed, padding, reference_validation: As for IMDb.
         reference_unknown: Unknown characters get the id of padding, as in the published loader.
         reference_cut: Cut training documents at their beginning and others at their end, as one
             published loader does; needs too_long="cut".
     """
+    check_max_length(max_length)
     if too_long not in ("drop", "cut"):
         raise ValueError(f"too_long={too_long!r} was given: drop and cut are accepted.")
     if reference_cut and too_long != "cut":
@@ -95,7 +96,7 @@ def load(
     names = name_labels(tables["train"], label)
     text = find_column(tables["train"], ("text", "content"), folder)
     if list(tables) == ["train"]:
-        tables = _split(tables["train"], label, split, data_seed)
+        tables = _split(tables["train"], label, text, split, data_seed)
     tables, notes = complete_parts(
         tables,
         label,
@@ -144,9 +145,10 @@ def _read(folder: Path) -> DatasetDict:
     return DatasetDict(train=concatenate_datasets(tables))
 
 
-def _split(rows: Dataset, label: str, split: str, seed: int) -> DatasetDict:
+def _split(rows: Dataset, label: str, text: str, split: str, seed: int) -> DatasetDict:
     if split in _SPLITS:
-        return split_stratified(rows, _SPLITS[split], seed, label)
+        texts = ColumnTexts(rows, text)
+        return DatasetDict(draw_parts(rows, label, _SPLITS[split], seed, texts))
     if split != "file_order":
         raise ValueError(
             f"split={split!r} was given: {', '.join(_SPLITS)} and file_order are accepted."

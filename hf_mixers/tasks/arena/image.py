@@ -4,6 +4,7 @@ import math
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from datasets import Dataset
@@ -126,20 +127,33 @@ def _read_cifar(folder: Path) -> tuple[dict[str, Labelled], list[str]]:
     train = np.concatenate(images), np.concatenate(labels)
     names = [str(number) for number in range(10)]
     if (folder / "batches.meta").is_file():
-        stored = _unpickle(folder / "batches.meta")[b"label_names"]
-        names = [name.decode() if isinstance(name, bytes) else name for name in stored]
+        stored = _get(folder / "batches.meta", "label_names")
+        names = [name.decode() if isinstance(name, bytes) else str(name) for name in stored]
     return {"train": train, "test": _read_batch(folder / "test_batch")}, names
 
 
 def _read_batch(file: Path) -> Labelled:
+    data, labels = np.asarray(_get(file, "data")), np.asarray(_get(file, "labels"))
+    if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3 * 32 * 32:
+        raise ValueError(
+            f"{file} has data of shape {data.shape} and type {data.dtype}: (N, 3072) and uint8 are"
+            " accepted."
+        )
+    if labels.shape != data.shape[:1] or not np.isin(labels, np.arange(10)).all():
+        raise ValueError(f"{file} has labels other than one of 0 to 9 for each image.")
+    return to_grey(data.reshape(-1, 3, 32, 32)), labels
+
+
+def _get(file: Path, name: str) -> Any:
+    """One entry of a pickled dictionary, whose keys Python 2 wrote as bytes."""
     stored = _unpickle(file)
-    data = np.asarray(stored[b"data"], dtype=np.uint8)
-    if data.ndim != 2 or data.shape[1] != 3 * 32 * 32:
-        raise ValueError(f"{file} has data of shape {data.shape}: (N, 3072) is accepted.")
-    return to_grey(data.reshape(-1, 3, 32, 32)), np.asarray(stored[b"labels"])
+    for key in (name.encode(), name):
+        if isinstance(stored, dict) and key in stored:
+            return stored[key]
+    raise ValueError(f"{file} has no {name}: it is not a batch of CIFAR-10.")
 
 
-def _unpickle(file: Path) -> dict:
+def _unpickle(file: Path) -> Any:
     if not file.is_file():
         raise ValueError(f"{file} does not exist; {_WHERE}")
     try:

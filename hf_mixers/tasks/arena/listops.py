@@ -8,7 +8,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..batches import Padding
-from ..codes import ListOpsVocabulary, SymbolCode, count_symbols
+from ..codes import ListOpsVocabulary, SymbolCode, check_max_length, count_symbols
 from ..listops_trees import NUM_CLASSES, SYMBOLS, ListOps, ListOpsSettings, read_source
 from ..rows import TaskRows
 from ..sources import (
@@ -32,6 +32,7 @@ _WHERE = (
 _FILES = {"train": "basic_train.tsv", "validation": "basic_val.tsv", "test": "basic_test.tsv"}
 _HEAD = "Source\tTarget"
 _SAMPLED = 2000
+_VALUES = {str(value) for value in range(NUM_CLASSES)}
 MASK_RATIO = 0.1
 
 
@@ -47,7 +48,10 @@ class ListOpsLines(TaskRows):
         return read_source(self.sources[row])
 
     def read(self, row: int) -> dict:
-        ids = self.code.encode(self.symbols(row), self.max_length)
+        try:
+            ids = self.code.encode(self.symbols(row), self.max_length)
+        except ValueError as error:
+            raise ValueError(f"{self.sources.place(row)}: {error}") from error
         return {"input_ids": ids, "labels": int(self.all_labels[row])}
 
     def find_labels(self, rows: np.ndarray) -> np.ndarray:
@@ -69,7 +73,13 @@ class _TsvSources(TextSource):
         return len(self.lines)
 
     def __getitem__(self, row: int) -> str:
-        return self.lines[row].split(b"\t")[0].decode()
+        try:
+            return self.lines[row].split(b"\t")[0].decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.place(row)} is not UTF-8.") from error
+
+    def place(self, row: int) -> str:
+        return f"{self.lines.path}, line {row + 2}"
 
 
 class CodedTrees(ListOps):
@@ -102,8 +112,8 @@ def load(
         max_length: Cut longer expressions; the arena has 2000.
         padding: See `TaskCollator`.
     """
-    folder = find_path(path, _WHERE)
-    folder = find_folder(folder, "listops-1000")
+    check_max_length(max_length)
+    folder = find_folder(find_path(path, _WHERE), "listops-1000")
     stored = load_stored(folder, "listops")
     if stored is not None:
         code, longest = SymbolCode(vocabulary), max(_limits(stored))
@@ -182,23 +192,31 @@ def _limits(parts) -> Iterator[int]:
 def _read_tsv(file: Path) -> tuple[TextSource, np.ndarray]:
     if not file.exists():
         raise ValueError(f"{file} does not exist; {_WHERE}")
-    with open(file, encoding="utf-8") as handle:
+    with open(file, encoding="utf-8", errors="replace") as handle:
         head = handle.readline().rstrip("\r\n")
     if head != _HEAD:
         raise ValueError(f"{file} begins with {head[:60]!r}: the head {_HEAD!r} is accepted.")
     lines = LineFile(file, has_head=True)
-    labels = [
-        _read_target(line, f"{file}, line {number}")
-        for number, line in enumerate(tqdm(lines, file.name, leave=False), start=2)
-    ]
-    return _TsvSources(lines), np.array(labels)
+    sources = _TsvSources(lines)
+    bar = tqdm(lines, file.name, leave=False)
+    labels = [_read_target(line, sources, row) for row, line in enumerate(bar)]
+    if not labels:
+        raise ValueError(f"{file} holds no expressions; {_WHERE}")
+    return sources, np.array(labels)
 
 
-def _read_target(line: bytes, place: str) -> int:
-    target = line.rpartition(b"\t")[2]
-    if target.isdigit() and int(target) < NUM_CLASSES:
-        return int(target)
-    raise ValueError(f"{place} has the target {target[:20]!r}: 0 to 9 are accepted.")
+def _read_target(line: bytes, sources: TextSource, row: int) -> int:
+    fields = line.split(b"\t")
+    if len(fields) != 2 or not fields[0].strip():
+        raise ValueError(
+            f"{sources.place(row)} is {line[:40]!r}: an expression and its value, between which is"
+            " a tab, are accepted."
+        )
+    if fields[1].decode("ascii", "replace") in _VALUES:
+        return int(fields[1])
+    raise ValueError(
+        f"{sources.place(row)} has the target {fields[1][:20]!r}: 0 to 9 are accepted."
+    )
 
 
 def _read_copies(folder: Path) -> dict[str, tuple[TextSource, np.ndarray]]:
@@ -210,8 +228,14 @@ def _read_copies(folder: Path) -> dict[str, tuple[TextSource, np.ndarray]]:
         rows = tables[part]
         source = find_column(rows, ("Source", "source"), folder)
         target = find_column(rows, ("Target", "target", "label"), folder)
-        labels = np.asarray(rows.with_format(None)[target][:]).astype(np.int64)
-        found[part] = (ColumnTexts(rows, source), labels)
+        values = rows.with_format(None)[target][:]
+        if None in values:
+            raise ValueError(f"{folder} has rows without a target in {part}.")
+        if wrong := {str(value) for value in values} - _VALUES:
+            raise ValueError(
+                f"{folder} has the target {wrong.pop()} in {part}: 0 to 9 are accepted."
+            )
+        found[part] = (ColumnTexts(rows, source), np.array(values, dtype=np.int64))
     return found
 
 

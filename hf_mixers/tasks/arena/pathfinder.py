@@ -17,7 +17,7 @@ from ..pathfinder_settings import DIFFICULTIES, Difficulty
 from ..pixels import PixelArrays, PixelFiles, has_images, pixel_task, read_images
 from ..rows import TaskRows
 from ..sources import find_folder, find_path
-from ..stored import load_stored, split_rows
+from ..stored import load_stored, read_description, split_rows
 from ..task import Task, TaskKind
 
 logger = logging.get_logger(__name__)
@@ -50,8 +50,8 @@ def load(
     *,
     name: str = "pathfinder",
     resolution: int = 32,
-    difficulty: Difficulty | Literal["all"] = "hard",
-    split: Split = "s4",
+    difficulty: Difficulty | Literal["all"] | None = None,
+    split: Split | None = None,
     pixels: PixelMode = "ids",
     padding: Padding = "none",
     reference_zero_mask: bool = False,
@@ -63,12 +63,12 @@ def load(
             a folder of `write_task`, or images of two classes that
             `hf_mixers.data.other.load_images` reads.
         resolution: Height and width of the images.
-        difficulty: `easy`, `intermediate` or `hard`, as most published loaders; or `all`. Not for
-            other images.
-        split: `s4` draws 80/10/10 by the seed 42 as published loaders do; `file_order` takes
-            80/10/10 in the order of the files; `paramixer` takes the first ten files of metadata of
-            each difficulty as test part and the next ten as validation part. Other images keep the
-            parts that they have.
+        difficulty: Of the official folders: `easy`, `intermediate`, `all`, or `hard`, the default
+            as in most published loaders.
+        split: `s4`, the default, draws 80/10/10 by the seed 42 as published loaders do;
+            `file_order` takes 80/10/10 in the order of the files; `paramixer` takes the first ten
+            files of metadata of each difficulty as test part and the next ten as validation part.
+            Other images keep the parts that they have.
         pixels, padding, reference_zero_mask: See `pixel_task`.
     """
     check_pixel_mode(pixels)
@@ -84,11 +84,23 @@ def load(
     )
     stored = load_stored(folder, name)
     if stored is not None:
+        made = (read_description(folder) or {})["options"].get("difficulty", "hard")
+        if split is not None or difficulty not in (None, made):
+            raise ValueError(
+                f"{folder} holds images of the difficulty {made!r} in parts: difficulty="
+                f"{difficulty!r} and split={split!r} were given."
+            )
         return describe(name, _check_stored(stored, pixels, resolution))
-    if split not in ("s4", "file_order", "paramixer"):
+    if split not in (None, "s4", "file_order", "paramixer"):
         raise ValueError(f"split={split!r} was given: s4, file_order and paramixer are accepted.")
     _check_difficulty(difficulty)
-    if not _is_release(folder, resolution):
+    is_release = _is_release(folder, resolution)
+    if not is_release and difficulty is not None:
+        raise ValueError(
+            f"difficulty={difficulty!r} is for folders of the official release: {folder} is none."
+        )
+    split, difficulty = split or "s4", difficulty or "hard"
+    if not is_release:
         rows, notes = _read_copies(folder, pixels, resolution, split, where)
         return describe(name, rows, notes=notes)
     files: list[Path] = []
@@ -213,8 +225,8 @@ def _name_classes(path: Path, names: Sequence[str], where: str) -> np.ndarray:
     raise ValueError(f"{path} has the classes {', '.join(names)}: accepted are {accepted}; {where}")
 
 
-def _check_difficulty(difficulty: str) -> None:
-    if difficulty != "all" and difficulty not in DIFFICULTIES:
+def _check_difficulty(difficulty: str | None) -> None:
+    if difficulty not in (None, "all", *DIFFICULTIES):
         raise ValueError(
             f"difficulty={difficulty!r} was given: {', '.join(DIFFICULTIES)} and all are accepted."
         )
@@ -222,7 +234,7 @@ def _check_difficulty(difficulty: str) -> None:
 
 def _find_roots(folder: Path, resolution: int, difficulty: str, where: str) -> list[Path]:
     wanted = list(_FOLDERS.values()) if difficulty == "all" else [_FOLDERS[difficulty]]
-    if folder.name in wanted and (folder / "metadata").is_dir():
+    if [folder.name] == wanted and (folder / "metadata").is_dir():
         return [folder]
     if folder.name in _FOLDERS.values():
         raise ValueError(
@@ -243,7 +255,8 @@ def _read_metadata(root: Path, where: str):
         raise ValueError(f"{root / 'metadata'} holds no .npy files; {where}")
     files, labels, groups, empty = [], [], [], 0
     for number, table in enumerate(tqdm(tables, root.name, leave=False)):
-        for place, line in enumerate(table.read_text().splitlines(), start=1):
+        text = table.read_text(encoding="utf-8", errors="replace")
+        for place, line in enumerate(text.splitlines(), start=1):
             fields = line.split()
             if len(fields) <= _LABEL or fields[_LABEL] not in ("0", "1"):
                 raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..batches import Padding
-from ..codes import TextCode, Tokenization
+from ..codes import TextCode, Tokenization, check_max_length
 from ..rows import TaskRows
 from ..sources import (
     PARTS,
@@ -126,8 +126,8 @@ def load(
         max_length: Cut each text; 4000 in the arena, None for none.
         padding: See `TaskCollator`.
     """
-    folder = find_path(path, _WHERE)
-    folder = find_folder(folder, "tsv_data")
+    check_max_length(max_length)
+    folder = find_folder(find_path(path, _WHERE), "tsv_data")
     if any((folder / name).is_file() for name in _FILES.values()):
         for name in _FILES.values():
             if not (folder / name).is_file():

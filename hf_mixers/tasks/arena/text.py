@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..batches import Padding
-from ..codes import TextCode, Tokenization
+from ..codes import TextCode, Tokenization, check_max_length
 from ..rows import TaskRows
 from ..sources import (
     PARTS,
@@ -107,6 +107,7 @@ def load(
         reference_repr: Read `str(bytes)` with its b'...' and escapes, as one published loader.
         vocabulary_of_all_parts: Characters of all parts make the vocabulary, not of train alone.
     """
+    check_max_length(max_length)
     folder = find_path(path, _WHERE)
     if (folder / "aclImdb").is_dir():
         folder = folder / "aclImdb"
