@@ -79,6 +79,9 @@ def check_pooling(pooling: str, layer: int, rc_average: bool) -> None:
 
 def embed_part(engine: Engine, part: Part, layer: int, pooling: Pooling) -> list[Embedding]:
     """Embeddings of the records of one part."""
+    if pooling == "cls":
+        # other vectors have no share of the k-mer part
+        engine.watch_frame(part)
     results = engine.compute(part, make_forward(engine, layer, pooling))
     return [
         Embedding(item.record.id, len(item.record.sequence), vector, item.note)

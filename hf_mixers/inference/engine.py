@@ -11,14 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from ..auto import FAMILIES
+from ..data.reading_frame import MAX_LETTERS, MAX_SEQUENCES, is_in_frame
 from ..data.records import find_files
 from ..models.dna import reverse_complement
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
 from ..models.tokenization_table import TableTokenizer
 from .records import Record, read_files
+
+logger = logging.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -88,6 +92,9 @@ class Engine:
         if self.both_strands and not isinstance(self.tokenizer, DnaTokenizer):
             name = type(self.tokenizer).__name__
             raise ValueError(f"Both strands require ids of DnaTokenizer, got {name}.")
+        self.word_size = getattr(config, "kmer_size", None) or 0
+        self.counts_codons = self.word_size > 0 and config.kmer_phases > 1
+        self._first: list[str] = []
         self.model.eval().to(self.device)
 
     # reading
@@ -165,11 +172,35 @@ class Engine:
             problem = f"longer than {self.limit} tokens"
         elif self.is_dna and not letters & KNOWN_BASES:
             note = "no known base"
+        elif len(sequence) < self.word_size:
+            note = f"shorter than the words of {self.word_size} letters that the model counts"
         if self.fixed_length is not None and not problem and len(sequence) != self.fixed_length:
             note = "cut" if len(sequence) > self.fixed_length else "padded"
         if problem and self.strict:
             raise ValueError(f"Record {record.id!r} cannot be read: {problem}.")
         return bool(problem), problem or note
+
+    def watch_frame(self, part: Part) -> None:
+        """Say once if a model that counts words by codon position is given other sequences than
+        genes that begin with their first codon."""
+        if not self.counts_codons:
+            return
+        room = MAX_SEQUENCES - len(self._first)
+        self._first += [item.record.sequence[: MAX_LETTERS + 3] for item in part.items[:room]]
+        frame = is_in_frame(self._first)
+        if frame is None and len(self._first) < MAX_SEQUENCES:
+            return
+        self.counts_codons, self._first = False, []
+        if frame is False:
+            logger.warning(
+                "The sequences are no genes that begin with their first codon, by which this model"
+                " counts words: its answers mean little."
+            )
+        elif self.both_strands:
+            logger.warning(
+                "This model counts words by codon position, which the other strand of a gene has"
+                " not: the average of both strands is worse than the gene itself."
+            )
 
     # computing
 

@@ -69,6 +69,7 @@ def predict(
 
 def predict_part(engine: Engine, part: Part) -> list[Prediction]:
     """Predictions for the records of one part."""
+    engine.watch_frame(part)
     config = engine.model.config
     is_classes = config.problem_type not in ("regression", "multi_label_classification")
 

@@ -16,7 +16,6 @@ short sequences, and sequences count about alike (`choice_contigs_*` in the reco
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, TypeVar
 
 from datasets import DatasetDict
@@ -26,7 +25,7 @@ from transformers.utils import logging
 from ..data.pieces import cut_sequences
 from ..data.reading_frame import is_in_frame
 from .labelled_dna import DataOptions
-from .options import CheckpointOptions, change_arguments
+from .options import CheckpointOptions, Left, change_arguments
 from .profile_start import KMER_FIELDS
 
 logger = logging.get_logger(__name__)
@@ -42,6 +41,8 @@ TRAINING: dict[str, Any] = {
     "train_token_budget": 8192,
     "warmup_steps": 0.1,
 }
+# settings that act while a model is trained, besides these
+_FURTHER = ("layer_learning_rate_decay", "weight_average_decay")
 # config fields of pre-trained models
 FIELDS: dict[str, Any] = {"classifier_dropout": 0.2, "token_dropout": 0.1}
 # the k-mer part for sequences without a reading frame
@@ -84,18 +85,39 @@ def adapt_arguments(
     """
     if model.checkpoint is None or model.frozen:
         return arguments
-    defaults = {one.name: one.default for one in fields(type(arguments))}
-    has_classes = (stored or {}).get("pooled_norm") == "running"
+    stored = stored or {}
+    has_classes = stored.get("pooled_norm") == "running"
     is_ready = classes and has_classes and model.head_start and arguments.world_size == 1
+    # parts that are new must learn
+    is_ready &= model.config_fields().get("pooling") in (None, stored.get("pooling"))
     epochs = 0.0 if is_ready else choose_epochs(num_tokens)
     chosen = {**TRAINING, "num_train_epochs": epochs}
     if model.class_weights or not classes:
         # smoothed losses of transformers know no weights
         del chosen["label_smoothing_factor"]
     changes = {
-        name: value for name, value in chosen.items() if getattr(arguments, name) == defaults[name]
+        name: value for name, value in chosen.items() if isinstance(getattr(arguments, name), Left)
     }
     return change_arguments(arguments, **changes)
+
+
+def warn_of_head_alone(arguments: TrainingArguments, data: DataOptions) -> None:
+    """Say that no more than a head is fitted, and which settings that were given have no effect."""
+    if arguments.num_train_epochs > 0 or arguments.max_steps > 0:
+        return
+    logger.warning(
+        "The model stays as it is but for a new head, fitted to its vectors: --epochs 1 trains all"
+        " of it after that."
+    )
+    given = [
+        name
+        for name, chosen in TRAINING.items()
+        if not isinstance(value := getattr(arguments, name), Left) and value != chosen
+    ]
+    given += [name for name in _FURTHER if getattr(arguments, name, None) is not None]
+    given += [name for name in ("reverse_complement", "token_dropout") if getattr(data, name)]
+    if given:
+        logger.warning(f"Without epochs there is no use for {', '.join(given)}.")
 
 
 def adapt_fields(

@@ -13,7 +13,7 @@ from transformers import TrainingArguments
 from ..privacy import shorten_path
 from ..reporting.files import write_text
 from .models import fields_of_checkpoint, known_fields_of, name_closest
-from .options import parse_settings
+from .options import Left, parse_settings
 
 Options = TypeVar("Options")
 
@@ -192,10 +192,17 @@ def describe_run(options: Any, arguments: TrainingArguments) -> dict[str, dict[s
         and one.name not in _NOT_SAVED
         and not one.name.endswith("_token")
         and "hub" not in one.name
-        and given.get(one.name) != defaults.get(one.name, MISSING)
+        # what was set comes before what data choose, also where it is the Trainer's own default
+        and (given.get(one.name) != defaults.get(one.name, MISSING) or _is_left(_default_of(one)))
         and given.get(one.name) is not None
+        # chosen again
+        and not _is_left(getattr(arguments, one.name))
     }
     return content
+
+
+def _is_left(value: Any) -> bool:
+    return isinstance(value, Left)
 
 
 def _default_of(one: Field) -> Any:

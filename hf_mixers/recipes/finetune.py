@@ -1,8 +1,10 @@
 """Train or fine-tune a model of labelled DNA sequences, from files to a card."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,16 +24,18 @@ from ..data.parts import SplitOptions
 from ..data.problems import CLASSES, MULTI_LABEL, REGRESSION, find_problem
 from ..models.tokenization_dna import DnaTokenizer
 from ..models.tokenization_genome import GenomeTokenizer
-from .adapt import adapt_arguments, adapt_fields, adapt_parts
-from .head_start import StartedHead, keep_better, start_head
+from .adapt import adapt_arguments, adapt_fields, adapt_parts, warn_of_head_alone
+from .head_start import StartedHead, find_resume, keep_better, start_head
 from .labelled_dna import DataOptions, load_parts
 from .models import load_checkpoint, new_model
 from .options import (
     CheckpointOptions,
     EvaluationOptions,
+    Left,
+    LeftFloat,
+    LeftInt,
     RunArguments,
     change_arguments,
-    find_checkpoint,
 )
 from .path import (
     Report,
@@ -61,6 +65,8 @@ OTHER_BASELINES: dict[str, dict[str, Any]] = {
     REGRESSION: {"kmer": KmerRidge},
     MULTI_LABEL: {"kmer": KmerLabels},
 }
+# what the first stage of a fine-tuning leaves in the folder of a run until the run ends
+HEAD_START = "head_start"
 # letters of published models with a vocabulary of their own, by family and preset
 LETTERS = {("paramixer", "genome"): "AGCT", ("paramixer", "genome_with_n"): "AGCTN"}
 
@@ -88,13 +94,25 @@ class FinetuneEvaluation(EvaluationOptions):
             raise ValueError("The baseline average needs another one, got it alone.")
 
 
+def _left(name: str, value: Left) -> Any:
+    """A field of the Trainer's arguments with another default and its own description."""
+    described = RunArguments.__dataclass_fields__[name].metadata
+    return field(default=value, metadata=dict(described))
+
+
 @dataclass
 class FinetuneArguments(RunArguments):
     """Arguments of the Trainer, with defaults for classifiers of DNA."""
 
     output_dir: str | None = field(default="runs/classification")
-    num_train_epochs: float = field(default=6)
-    learning_rate: float = field(default=2e-3)
+    # those of new models; for others see `adapt`
+    num_train_epochs: float = field(default=LeftFloat(6))
+    learning_rate: float = field(default=LeftFloat(2e-3))
+    muon_learning_rate: float | None = _left("muon_learning_rate", LeftFloat(0))
+    weight_decay: float = _left("weight_decay", LeftFloat(0))
+    label_smoothing_factor: float = _left("label_smoothing_factor", LeftFloat(0))
+    train_token_budget: int | None = _left("train_token_budget", LeftInt(16384))
+    warmup_steps: float = field(default=LeftFloat(0.05))
     load_best_model_at_end: bool = field(default=True)
     metric_for_best_model: str = field(default="balanced_accuracy")
 
@@ -142,6 +160,7 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             stored,
             classes=isinstance(target, Classes),
         )
+        warn_of_head_alone(arguments, options.data)
     model = make_model(options.model, adapted, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
     arguments, started = start(options.model, model, arguments, tokens)
@@ -156,6 +175,7 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     )
     if started is not None:
         keep_better(trainer, started)
+        shutil.rmtree(Path(arguments.output_dir) / HEAD_START, ignore_errors=True)
     predicted = trainer.predict(tokens[part])
     if isinstance(target, Amount):
         target.put_into(model)
@@ -196,14 +216,18 @@ def start(
     A k-mer part that is not the checkpoint's learns before.
 
     Only where every sequence has one class; not for heads of frozen models, which the trainer
-    trains, nor for what goes on from a checkpoint of its own or runs in several processes.
+    trains, nor in several processes. A run that goes on takes the stage from its folder.
     """
     is_trained = options.checkpoint is not None and not options.frozen
-    alone = arguments.world_size == 1 and not find_checkpoint(arguments)
     has_classes = model.config.problem_type == "single_label_classification"
     is_flat = model.config.pooling == "flat"
-    if not (is_trained and alone and options.head_start and has_classes) or is_flat:
+    is_wanted = is_trained and options.head_start and has_classes and not is_flat
+    if not is_wanted or arguments.world_size > 1:
         return arguments, None
+    folder = Path(arguments.output_dir) / HEAD_START
+    arguments, goes_on = find_resume(arguments, folder)
+    if goes_on:
+        return arguments, StartedHead.load(folder)
     is_new = is_new_part(model.config, stored_fields(options))
     first = learn_profiles(model, tokens, seed=arguments.seed) if is_new else []
     started = start_head(
@@ -212,6 +236,8 @@ def start(
     started.history[:0] = first
     if "validation" in tokens:
         arguments = change_arguments(arguments, eval_on_start=True)
+    if arguments.num_train_epochs > 0 or arguments.max_steps > 0:
+        started.save(folder)
     return arguments, started
 
 

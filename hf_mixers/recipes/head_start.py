@@ -7,22 +7,29 @@ L2 penalty that is best on validation rows. What is trained afterwards starts as
 and must be better to be kept.
 """
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from ..reporting.files import write_json
 from ..training import MixerTrainer
+from ..training.checkpoints import find_checkpoints
 from .frozen import embed_rows
+from .options import Arguments, change_arguments, find_checkpoint
 from .profile_start import make_profiles
 
 logger = logging.get_logger(__name__)
 
+_WEIGHTS, _HISTORY = "model.safetensors", "history.json"
 # weights of the mean square of the coefficients that are tried; the first one if nothing can be
 PENALTIES = (1e-2, 3e-2, 3e-3, 1e-3)
 # more training rows than these are not read: vectors are held in memory
@@ -40,6 +47,37 @@ class StartedHead:
 
     weights: dict[str, Tensor]
     history: list[dict[str, float]]
+
+    def save(self, folder: Path) -> None:
+        """Write the stage, for a run that goes on after an interruption."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({n: value.contiguous() for n, value in self.weights.items()}, folder / _WEIGHTS)
+        # last, so that a folder with it is complete
+        write_json(folder / _HISTORY, {"history": self.history})
+
+    @classmethod
+    def load(cls, folder: Path) -> "StartedHead":
+        """What `save` wrote."""
+        history = json.loads((folder / _HISTORY).read_text(encoding="utf-8"))["history"]
+        return cls(load_file(folder / _WEIGHTS), history)
+
+
+def find_resume(arguments: Arguments, folder: Path) -> tuple[Arguments, bool]:
+    """Arguments of a run that may go on, and whether its first stage is there to be gone on with.
+
+    A run that was stopped before its first checkpoint begins anew.
+    """
+    resume = find_checkpoint(arguments)
+    if not resume:
+        return arguments, False
+    if resume in (True, "auto") and find_checkpoints(arguments.output_dir).newest is None:
+        logger.warning(f"{arguments.output_dir} has no complete checkpoint: the run begins anew.")
+        return change_arguments(arguments, resume_from_checkpoint=None), False
+    if (folder / _HISTORY).is_file():
+        return arguments, True
+    raise ValueError(
+        f"{folder} is missing, with which a run that goes on is compared: begin it anew."
+    )
 
 
 def start_head(

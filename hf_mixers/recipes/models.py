@@ -1,7 +1,7 @@
 """The model that a recipe trains: a new one of a family, or one from a checkpoint."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
@@ -15,6 +15,7 @@ from transformers import (
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from ..auto import FAMILIES, Family
+from ..models.configuration_mixer import MixerConfig
 from .options import CheckpointOptions, ModelOptions, StartOptions
 
 # config fields of new models, where recipes differ from the defaults of the family
@@ -54,6 +55,7 @@ def new_model(
     settings = options.config_fields()
     _check_fields(family, {**settings, **fields})
     config_class: Any = family.config
+    settings = _read_none(config_class, settings)
     try:
         if options.preset:
             config = config_class.preset(options.preset, **{**settings, **fields})
@@ -64,6 +66,19 @@ def new_model(
         # raised for a value of the wrong type, in several lines
         raise ValueError(" ".join(str(error).split())) from error
     return model_class(config)
+
+
+def _read_none(config_class: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which the word `none` is None, of fields that have numbers."""
+    if "none" not in settings.values() or not issubclass(config_class, MixerConfig):
+        return dict(settings)
+    bases = [base for base in config_class.__mro__ if issubclass(base, MixerConfig)]
+    kinds = {name: kind for base in bases for name, kind in base.__annotations__.items()}
+    numbers = {name for name, kind in kinds.items() if set(get_args(kind)) & {int, float}}
+    return {
+        name: None if value == "none" and name in numbers else value
+        for name, value in settings.items()
+    }
 
 
 def _check_fields(family: Family, settings: Mapping[str, Any]) -> None:
@@ -140,7 +155,12 @@ def load_masked_lm(options: StartOptions) -> PreTrainedModel:
 def _change_config(options: StartOptions, fields: Mapping[str, Any]) -> PreTrainedConfig:
     """The config of a checkpoint with the settings that are given, and with further fields."""
     settings = options.config_fields()
-    config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
+    if "none" in settings.values():
+        settings = _read_none(type(AutoConfig.from_pretrained(options.checkpoint)), settings)
+    try:
+        config = AutoConfig.from_pretrained(options.checkpoint, **{**settings, **fields})
+    except StrictDataclassError as error:
+        raise ValueError(" ".join(str(error).split())) from error
     unknown = [name for name in settings if name not in config.to_dict()]
     if unknown:
         raise ValueError(name_closest(unknown[0], set(config.to_dict()), "config field"))

@@ -12,6 +12,25 @@ from ..training import MixerTrainingArguments
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
+class Left:
+    """A default that was left as it is: the number that holds where nothing else decides.
+
+    What a user sets is a plain number, also where it is the same one.
+
+    >>> default = LeftFloat(6)
+    >>> default == 6.0, isinstance(default, Left), isinstance(6.0, Left)
+    (True, True, False)
+    """
+
+
+class LeftFloat(Left, float):
+    """Such a default with a fraction."""
+
+
+class LeftInt(Left, int):
+    """Such a default that is whole."""
+
+
 @dataclass
 class RunArguments(MixerTrainingArguments):
     """Arguments of the Trainer with the defaults of recipes, which may change further ones."""

@@ -90,6 +90,11 @@ def plot_by_length(
     return save_figure(figure, path)
 
 
+def has_curves(log_history: Sequence[dict]) -> bool:
+    """Whether a log has losses or scores to draw; that of a head that was fitted alone has none."""
+    return any(_read_history(log_history))
+
+
 def plot_history(log_history: Sequence[dict], path: str | Path) -> Path:
     """Draw losses, and the scores of evaluation beside them, over the steps of training.
 

@@ -12,7 +12,7 @@ from ..training.hub import PublishingTrainer
 from .card import make_card
 from .environment import run_environment
 from .files import write_json, write_text
-from .plots import plot_history
+from .plots import has_curves, plot_history
 
 logger = logging.get_logger(__name__)
 
@@ -82,7 +82,9 @@ def write_run(
     results = strip_private(results)
     if processor is not None:
         processor.save_pretrained(folder)
-    plot_history(history, folder / "history.png")
+    curves = ["history.png"] if has_curves(history) else []
+    for name in curves:
+        plot_history(history, folder / name)
     # a card tells of the test part alone: with others, settings are still being chosen
     if part == "test":
         _write_card(
@@ -91,7 +93,7 @@ def write_run(
             dataset_name=dataset_name,
             task=task,
             base_model=base_model,
-            plots=[*plots, "history.png"],
+            plots=[*plots, *curves],
             notes=notes,
             versions=environment,
             has_tokenizer=processor is not None,

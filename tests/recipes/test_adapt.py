@@ -1,7 +1,12 @@
 """Fine-tuning of pre-trained models adapts to the size of the data, and to nothing that was set."""
 
+import sys
+
 import numpy as np
+import pytest
+import torch
 from datasets import Dataset, DatasetDict
+from transformers import HfArgumentParser
 
 from hf_mixers import (
     ChordMixerConfig,
@@ -9,7 +14,7 @@ from hf_mixers import (
     ChordMixerForSequenceClassification,
     DnaTokenizer,
 )
-from hf_mixers.data import load_embedded
+from hf_mixers.data import SplitOptions, load_embedded
 from hf_mixers.models.dna import reverse_complement
 from hf_mixers.recipes import FinetuneArguments, FinetuneOptions, finetune
 from hf_mixers.recipes.adapt import (
@@ -21,9 +26,13 @@ from hf_mixers.recipes.adapt import (
     adapt_fields,
     adapt_parts,
     choose_epochs,
+    warn_of_head_alone,
 )
+from hf_mixers.recipes.configuration import Configuration, save_run
 from hf_mixers.recipes.finetune import FinetuneEvaluation
+from hf_mixers.recipes.head_start import find_resume
 from hf_mixers.recipes.labelled_dna import DataOptions
+from hf_mixers.recipes.models import load_checkpoint
 from hf_mixers.recipes.options import CheckpointOptions
 
 
@@ -66,6 +75,49 @@ def test_what_is_set_stays(tmp_path):
     assert adapted.muon_learning_rate == TRAINING["muon_learning_rate"]
     options = CheckpointOptions(checkpoint="some", settings='{"token_dropout": 0.3}')
     assert adapt_fields(options, {"mask_token_id": 4}) == {"classifier_dropout": 0.2}
+
+
+def test_what_is_set_stays_also_where_it_is_the_default_of_new_models(tmp_path):
+    defaults = {name: getattr(arguments(tmp_path), name) for name in TRAINING}
+    given = arguments(tmp_path, **{name: v + 0 for name, v in defaults.items()}, num_train_epochs=6)
+    options = CheckpointOptions(checkpoint="some")
+    adapted = adapt_arguments(given, options, 100, {"pooled_norm": "running"})
+    assert {name: getattr(adapted, name) for name in TRAINING} == defaults
+    assert adapted.num_train_epochs == 6
+    # as a script and as a file of the run give them
+    parser = HfArgumentParser(FinetuneArguments)
+    words = ["--output_dir", str(tmp_path), "--use_cpu", "--weight_decay", "0"]
+    (parsed,) = parser.parse_args_into_dataclasses(words)
+    save_run(tmp_path / "run.yaml", FinetuneOptions(), parsed)
+    read = Configuration(FinetuneOptions, FinetuneArguments)
+    read.read(tmp_path / "run.yaml")
+    read.put("training.output_dir", str(tmp_path))
+    for found in (parsed, read.build()[1]):
+        adapted = adapt_arguments(found, options, 100)
+        assert adapted.weight_decay == 0
+        assert adapted.learning_rate == TRAINING["learning_rate"]
+
+
+def test_a_part_that_is_new_is_trained(tmp_path):
+    stored = {"pooled_norm": "running", "pooling": "mean"}
+    for pooling, epochs in (("mean", 0), ("attention", 12)):
+        options = CheckpointOptions(checkpoint="some", settings={"pooling": pooling})
+        assert adapt_arguments(arguments(tmp_path), options, 9, stored).num_train_epochs == epochs
+
+
+def test_settings_without_effect_are_named(tmp_path, caplog):
+    adapted = adapt_arguments(
+        arguments(tmp_path, learning_rate=5e-4, layer_learning_rate_decay=0.8),
+        CheckpointOptions(checkpoint="some"),
+        100,
+        {"pooled_norm": "running"},
+    )
+    warn_of_head_alone(adapted, DataOptions(token_dropout=0.1))
+    assert "a new head, fitted to its vectors: --epochs 1 trains all" in caplog.text
+    assert "no use for learning_rate, layer_learning_rate_decay, token_dropout." in caplog.text
+    caplog.clear()
+    warn_of_head_alone(arguments(tmp_path), DataOptions(token_dropout=0.1))
+    assert not caplog.text
 
 
 def test_smoothing_gives_way_to_class_weights_and_hiding_to_models_without_a_mask(tmp_path):
@@ -116,11 +168,8 @@ def test_long_sequences_without_a_reading_frame_are_learned_from_in_a_few_pieces
         assert kept in (parts, short)
 
 
-def test_a_phased_checkpoint_is_fine_tuned_on_sequences_without_a_frame(tmp_path):
-    kmers = {"kmer_size": 2, "kmer_phases": 3, "kmer_hidden_size": 8}
-    config = ChordMixerConfig(vocab_size=20, track_size=4, intermediate_size=8, **kmers)
-    ChordMixerForMaskedLM(config).save_pretrained(tmp_path / "start")
-    DnaTokenizer().save_pretrained(tmp_path / "start")
+def write_reads(file):
+    """Random sequences of two classes, which differ in their letters."""
     chance = np.random.default_rng(0)
     weights = [0.2, 0.3, 0.3, 0.2], [0.3, 0.2, 0.2, 0.3]
     rows = [
@@ -128,14 +177,98 @@ def test_a_phased_checkpoint_is_fine_tuned_on_sequences_without_a_frame(tmp_path
         + "".join(chance.choice(list("ACGT"), 90, p=weights[number % 2]))
         for number in range(120)
     ]
-    (tmp_path / "reads.fa").write_text("\n".join(rows) + "\n")
+    file.write_text("\n".join(rows) + "\n")
+    return str(file)
+
+
+def test_a_phased_checkpoint_is_fine_tuned_on_sequences_without_a_frame(tmp_path):
+    kmers = {"kmer_size": 2, "kmer_phases": 3, "kmer_hidden_size": 8}
+    config = ChordMixerConfig(vocab_size=20, track_size=4, intermediate_size=8, **kmers)
+    ChordMixerForMaskedLM(config).save_pretrained(tmp_path / "start")
+    DnaTokenizer().save_pretrained(tmp_path / "start")
+    file = write_reads(tmp_path / "reads.fa")
     finetune(
         FinetuneOptions(
             CheckpointOptions(checkpoint=str(tmp_path / "start")),
-            DataOptions(data=[str(tmp_path / "reads.fa")], label_pattern=r"class=(\w+)"),
+            DataOptions(data=[file], label_pattern=r"class=(\w+)"),
             evaluation=FinetuneEvaluation(baselines=["none"]),
         ),
         arguments(tmp_path / "run", num_train_epochs=0.1),
     )
     made = ChordMixerForSequenceClassification.from_pretrained(tmp_path / "run").config
     assert {name: getattr(made, name) for name in WITHOUT_FRAME} == WITHOUT_FRAME
+
+
+@pytest.fixture
+def start(tmp_path):
+    """A checkpoint whose pooled vectors have learned classes, as it says."""
+    kmers = {"kmer_size": 3, "kmer_hidden_size": 8, "pooled_norm": "running"}
+    config = ChordMixerConfig(vocab_size=20, track_size=4, intermediate_size=8, **kmers)
+    ChordMixerForMaskedLM(config).save_pretrained(tmp_path / "start")
+    DnaTokenizer().save_pretrained(tmp_path / "start")
+    return tmp_path / "start"
+
+
+def test_the_better_stage_is_kept_by_a_run_that_goes_on_too(start, tmp_path):
+    def run(folder, **changes):
+        # rates that harm what the head has learned
+        given = {"num_train_epochs": 2, "learning_rate": 0.5, "muon_learning_rate": 0.5}
+        results = finetune(
+            FinetuneOptions(
+                CheckpointOptions(checkpoint=str(start)),
+                DataOptions(train_fraction=0.02),
+                evaluation=FinetuneEvaluation(baselines=["none"], report_on="validation"),
+            ),
+            arguments(folder, **given, **changes),
+        )
+        weights = ChordMixerForSequenceClassification.from_pretrained(folder).state_dict()
+        return results["validation"]["model"]["overall"]["accuracy"]["value"], weights
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    whole, weights = run(tmp_path / "whole")
+    assert not (tmp_path / "whole" / "head_start").exists()
+    with pytest.MonkeyPatch.context() as patch:
+        # after the last epoch, before the stages are compared
+        patch.setattr(sys.modules["hf_mixers.recipes.finetune"], "keep_better", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "stopped")
+    again, others = run(tmp_path / "stopped", resume_from_checkpoint="true")
+    assert again == whole
+    for name, value in weights.items():
+        torch.testing.assert_close(value, others[name])
+    with pytest.raises(ValueError, match="holds the results of a finished run"):
+        run(tmp_path / "stopped")
+
+
+def test_a_run_that_was_stopped_in_its_first_stage_begins_anew(tmp_path, caplog):
+    given, goes_on = find_resume(arguments(tmp_path, resume_from_checkpoint="true"), tmp_path / "x")
+    assert not goes_on
+    assert given.resume_from_checkpoint is None
+    assert "no complete checkpoint: the run begins anew" in caplog.text
+    with pytest.raises(ValueError, match="x is missing"):
+        find_resume(arguments(tmp_path, resume_from_checkpoint="somewhere"), tmp_path / "x")
+
+
+def test_a_head_alone_needs_no_validation_rows(start, tmp_path):
+    results = finetune(
+        FinetuneOptions(
+            CheckpointOptions(checkpoint=str(start)),
+            DataOptions(data=[write_reads(tmp_path / "reads.fa")], label_pattern=r"class=(\w+)"),
+            SplitOptions(validation_fraction=0),
+            FinetuneEvaluation(baselines=["none"]),
+        ),
+        arguments(tmp_path / "run"),
+    )
+    assert "loss" not in results["history"][-1]
+    assert results["test"]["model"]["overall"]["accuracy"]["value"] > 0.5
+    assert not (tmp_path / "run" / "history.png").exists()
+
+
+def test_none_is_no_number_of_a_checkpoint(start):
+    options = CheckpointOptions(checkpoint=str(start), settings={"kmer_size": "none"})
+    assert load_checkpoint(options, {"num_labels": 2}).config.kmer_size is None
+    options = CheckpointOptions(checkpoint=str(start), settings={"kmer_size": "many"})
+    with pytest.raises(ValueError, match="kmer_size"):
+        load_checkpoint(options, {"num_labels": 2})
