@@ -43,3 +43,19 @@ def test_random_sequences_have_no_frame():
     chance = np.random.default_rng(0)
     texts = ["".join(chance.choice(list("ACGT"), 300)) for _ in range(50)]
     assert is_in_frame(texts) is False
+
+
+def test_genes_of_both_strands_have_no_frame_where_stop_codons_are_rare():
+    # of many C and G, whose reverse complements have few stop codons in any frame
+    chance = np.random.default_rng(0)
+    letters, weights = list("ACGT"), [0.13, 0.37, 0.37, 0.13]
+    stops = ("TAA", "TAG", "TGA")
+
+    def draw_gene():
+        codons = ("".join(chance.choice(letters, 3, p=weights)) for _ in range(300))
+        return "".join(codon for codon in codons if codon not in stops)
+
+    drawn = [draw_gene() for _ in range(200)]
+    assert is_in_frame(drawn) is True
+    mixed = [reverse_complement(gene) if n % 2 else gene for n, gene in enumerate(drawn)]
+    assert is_in_frame(mixed) is False

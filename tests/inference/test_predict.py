@@ -16,7 +16,8 @@ from hf_mixers import (
     ChordMixerModel,
     DnaTokenizer,
 )
-from hf_mixers.inference import attribute, predict
+from hf_mixers.data import load_embedded
+from hf_mixers.inference import attribute, embed, predict
 from hf_mixers.models.dna import reverse_complement
 
 from .conftest import SMALL, save
@@ -119,3 +120,47 @@ def test_wrong_settings_are_named(classifier):
         next(predict(classifier, ["ACGT"], token_budget=0))
     with pytest.raises(ValueError, match="dtype must be one of float32"):
         next(predict(classifier, ["ACGT"], dtype="int3"))
+
+
+@pytest.fixture(scope="module")
+def by_codon(tmp_path_factory):
+    """A classifier that counts words of three letters by codon position."""
+    kmers = {"kmer_size": 3, "kmer_phases": 3, "kmer_hidden_size": 8}
+    model = ChordMixerForSequenceClassification(ChordMixerConfig(**SMALL, **kmers, num_labels=2))
+    return save(model, tmp_path_factory.mktemp("by_codon"))
+
+
+@pytest.mark.parametrize(
+    ("turn", "both_strands", "words"),
+    [
+        (False, False, None),
+        (True, False, "no genes that begin with their first codon"),
+        (False, True, "the average of both strands is worse"),
+    ],
+)
+def test_sequences_out_of_the_reading_frame_are_told(by_codon, caplog, turn, both_strands, words):
+    genes = load_embedded().select(range(0, 9000, 90))["sequence"][:]
+    records = [
+        (str(number), reverse_complement(gene) if turn else gene)
+        for number, gene in enumerate(genes)
+    ]
+    for call in (
+        lambda: predict(by_codon, records, rc_average=both_strands),
+        lambda: embed(by_codon, records, pooling="cls", rc_average=both_strands),
+    ):
+        caplog.clear()
+        assert len(list(call())) == len(records)
+        assert caplog.text.count("codon") == (0 if words is None else 1)
+        assert words is None or words in caplog.text
+    # the mean over tokens has no share of the words
+    caplog.clear()
+    list(embed(by_codon, records[:5], pooling="mean"))
+    assert "codon" not in caplog.text
+
+
+def test_sequences_without_a_word_have_a_note(by_codon):
+    found = list(predict(by_codon, [("a", "AC"), ("b", "ACG")]))
+    assert [one.note for one in found] == [
+        "shorter than the words of 3 letters that the model counts",
+        "",
+    ]
