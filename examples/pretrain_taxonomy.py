@@ -72,6 +72,13 @@ class Options:
         default=0,
         metadata={"help": "First train the k-mer part of the pooled vector alone (kmer_size)."},
     )
+    profile_lengths: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Bounds of the lengths of pieces, of either strand, that it learns from then;"
+            " default: whole genes."
+        },
+    )
     profiles_only: bool = field(
         default=False, metadata={"help": "Train nothing but the k-mer part, of a checkpoint."}
     )
@@ -159,7 +166,11 @@ def main(arguments: list[str] | None = None) -> dict:
     resume = find_checkpoint(training)
     if options.profile_epochs and not resume:
         profile_history = train_profiles(
-            model, parts["train"], epochs=options.profile_epochs, seed=training.seed
+            model,
+            parts["train"],
+            epochs=options.profile_epochs,
+            seed=training.seed,
+            lengths=_read_bounds(options.profile_lengths),
         )
         for entry in profile_history:
             print(f"profiles: {entry}", flush=True)
@@ -193,6 +204,14 @@ def main(arguments: list[str] | None = None) -> dict:
     }
     write_json(Path(training.output_dir) / "metrics.json", results)
     return results
+
+
+def _read_bounds(given: list[int] | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    if len(given) != 2 or not 1 <= given[0] <= given[1]:
+        raise ValueError(f"profile_lengths are the shortest and the longest piece, got {given}.")
+    return given[0], given[1]
 
 
 if __name__ == "__main__":

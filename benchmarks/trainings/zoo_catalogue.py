@@ -34,6 +34,18 @@ for name, settings in (("microbes", CODONS), ("microbes_encoders", CODONS | {"km
         ),
     )
 
+# for reads, contigs and genes of unknown strand: words of both strands, learned from pieces of the
+# genes, as many bases as reads have to as many as most genes have
+WITHOUT_FRAME = {"kmer_size": 5, "kmer_phases": 1, "kmer_strands": "both", "kmer_encoders": 3}
+ZOO["microbes_reads"] = Experiment(
+    "pretrain_taxonomy",
+    (
+        *(*GENES, "--checkpoint", "model_cards/chordmixer-microbes", "--profiles_only", "true"),
+        *("--settings", json.dumps(WITHOUT_FRAME), "--profile_lengths", "80", "2000"),
+        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "10"),
+    ),
+)
+
 # masked bases of genomes, on from there: the same genome is held out as in `mlm_genomes`
 ZOO["mlm_microbes"] = Experiment(
     "pretrain_mlm",

@@ -7,7 +7,7 @@ profiles of the labelled sequences, with a linear layer that becomes part of the
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,21 @@ def is_new_part(config: PreTrainedConfig, stored: Mapping[str, Any]) -> bool:
 
 
 def make_profiles(
-    rows: Dataset, config: MixerConfig, dtype: torch.dtype = torch.float16, chunk: int = 512
+    rows: Dataset,
+    config: MixerConfig,
+    dtype: torch.dtype = torch.float16,
+    chunk: int = 512,
+    change: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Tensor:
-    """Square roots of k-mer frequencies of tokenized sequences: `(N, words)`."""
+    """Square roots of k-mer frequencies of tokenized sequences: `(N, words)`.
+
+    `change` gives what is read of the ids of a sequence, such as a piece of it.
+    """
     parts = []
     for start in range(0, len(rows), chunk):
         found = rows[start : start + chunk]["input_ids"]
-        ids = [torch.from_numpy(np.asarray(row, np.int64)) for row in found]
+        arrays = [np.asarray(row, np.int64) for row in found]
+        ids = [torch.from_numpy(row if change is None else change(row)) for row in arrays]
         ends = torch.tensor([0, *map(len, ids)]).cumsum(0)
         boundaries = Boundaries((1, int(ends[-1])), ids[0].device, cu_seq_lens=ends)
         pack = pack_ragged([boundaries])

@@ -157,9 +157,22 @@ class RankedSequences(Dataset):
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def profiles(self, config: MixerConfig) -> Tensor:
-        """Square roots of k-mer frequencies of all sequences, whole: `(N, words)`, float16."""
-        return make_profiles(self.tokens, config)
+    def profiles(
+        self, config: MixerConfig, lengths: tuple[int, int] | None = None, epoch: int = 0
+    ) -> Tensor:
+        """Square roots of k-mer frequencies of all sequences: `(N, words)`, float16.
+
+        Args:
+            lengths: Bounds of the length of the piece that is read of each, whose logarithm is
+                uniform, from either strand; whole sequences by default.
+            epoch: In others, other pieces are read.
+        """
+        if lengths is None:
+            return make_profiles(self.tokens, config)
+        generator = np.random.default_rng((self.seed, epoch))
+        return make_profiles(
+            self.tokens, config, change=lambda ids: draw_piece(ids, lengths, generator)
+        )
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         index = int(index)
@@ -170,6 +183,17 @@ class RankedSequences(Dataset):
         if generator.random() < self.strand_probability:
             ids = reverse_complement(ids)
         return {"input_ids": ids} | {rank: int(own[index]) for rank, own in self.labels.items()}
+
+
+def draw_piece(
+    ids: np.ndarray, lengths: tuple[int, int], generator: np.random.Generator
+) -> np.ndarray:
+    """A piece of a sequence at a random place, read from either strand."""
+    low, high = np.log(lengths)
+    length = min(len(ids), round(np.exp(generator.uniform(low, high))))
+    start = int(generator.integers(len(ids) - length + 1))
+    piece = ids[start : start + length]
+    return reverse_complement(piece) if generator.random() < 0.5 else piece
 
 
 class TaxonomyCollator:
@@ -268,8 +292,12 @@ def train_profiles(
     learning_rate: float = 1.5e-3,
     weight_decay: float = 0.05,
     seed: int = 0,
+    lengths: tuple[int, int] | None = None,
 ) -> list[dict[str, float]]:
     """Train the k-mer part of the pooled vector alone, with classifiers of the ranks of its own.
+
+    With `lengths` it reads pieces of the sequences, others in every epoch; see
+    `RankedSequences.profiles`.
 
     The mixer is not run, so an epoch takes seconds where the mixer's takes an hour. Of several
     `config.kmer_encoders` every one has classifiers of its own, so that they learn independently.
@@ -290,7 +318,7 @@ def train_profiles(
         )
         for _ in range(config.kmer_encoders)
     )
-    profiles = data.profiles(config)
+    profiles = data.profiles(config, lengths)
     labels = torch.stack([torch.from_numpy(data.labels[rank]) for rank in model.ranks], dim=1)
     parameters = [*encoder.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay)
@@ -301,7 +329,9 @@ def train_profiles(
     generator = torch.Generator().manual_seed(seed)
     history = []
     encoder.train()
-    for _ in range(epochs):
+    for epoch in range(epochs):
+        if epoch and lengths is not None:
+            profiles = data.profiles(config, lengths, epoch)
         sums: dict[str, float] = {}
         order = torch.randperm(len(profiles), generator=generator)
         for step in range(per_epoch):
