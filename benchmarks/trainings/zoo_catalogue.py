@@ -36,13 +36,13 @@ for name, settings in (("microbes", CODONS), ("microbes_encoders", CODONS | {"km
 
 # for reads, contigs and genes of unknown strand: words of both strands, learned from pieces of the
 # genes, as many bases as reads have to as many as most genes have
-WITHOUT_FRAME = {"kmer_size": 5, "kmer_phases": 1, "kmer_strands": "both", "kmer_encoders": 3}
+WITHOUT_FRAME = {"kmer_size": 5, "kmer_phases": 1, "kmer_strands": "both", "kmer_encoders": 2}
 ZOO["microbes_reads"] = Experiment(
     "pretrain_taxonomy",
     (
         *(*GENES, "--checkpoint", "model_cards/chordmixer-microbes", "--profiles_only", "true"),
         *("--settings", json.dumps(WITHOUT_FRAME), "--profile_lengths", "80", "2000"),
-        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "10"),
+        *("--rank_weights", "1", "0.3", "--label_smoothing", "0.05", "--profile_epochs", "8"),
     ),
 )
 
@@ -174,6 +174,16 @@ for start, further, tasks in (
             # a regression on fixed vectors: nothing is drawn but the labelled genes
             seeds=(0, 1, 2) if task == "genus45_few" else (),
         )
+# reads of 150 bases of the twelve genera, of either strand
+for start in ("microbes", "microbes_reads"):
+    ZOO[f"reads12_{start}"] = Experiment(
+        "finetune_classification",
+        (
+            *("--checkpoint", f"{{runs}}/{start}", *SPECIES_TASKS["genus12"], "--bf16", "true"),
+            *("--split_column", "split_species", "--read_length", "150"),
+            *("--baselines", "kmer", "kmer_best"),
+        ),
+    )
 # whether to train more than the head, and how: on validation rows
 for name, further in (
     ("head", ()),
@@ -206,6 +216,14 @@ for name, pieces in (("5", "5"), ("20", "20"), ("all", None)):
             *(("--cut_pieces", pieces) if pieces else ()),
         ),
     )
+
+ZOO["choice_contigs_reads"] = Experiment(
+    "finetune_classification",
+    (
+        *("--checkpoint", "{runs}/microbes_reads", *CONTIGS[2:], "--report_on", "validation"),
+        *("--cut_training", "2048", "--cut_pieces", "5"),
+    ),
+)
 
 # windows around splice sites of human genes, the site always at one place
 SPLICE = MEDIUM | {"rotation": "alternating", "max_position_embeddings": 512, "ngram_size": 4}

@@ -12,7 +12,7 @@ from .genbank import GENBANK_TASKS, load_genbank_task
 from .genomes import record_names
 from .identity import find_identical
 from .parts import SplitOptions, make_parts
-from .pieces import cut_sequences
+from .pieces import cut_sequences, draw_reads
 from .sequences import load_sequences
 from .splits import (
     split_by_column,
@@ -38,6 +38,7 @@ __all__ = [
     "balanced_class_weights",
     "cut_sequences",
     "describe_classes",
+    "draw_reads",
     "filter_lengths",
     "filter_letters",
     "find_identical",

@@ -5,6 +5,8 @@ from itertools import pairwise
 import numpy as np
 from datasets import Dataset
 
+from ..models.dna import reverse_complement
+
 
 def cut_sequences(
     dataset: Dataset,
@@ -56,6 +58,41 @@ def cut_sequences(
             rows.append(row)
             texts.append(text[start:end])
             ids.append(name if len(pieces) == 1 else f"{name}:{start + 1}-{end}")
+    return _make_rows(dataset, column, rows, texts, ids)
+
+
+def draw_reads(
+    dataset: Dataset, length: int, *, count: int = 1, seed: int = 0, column: str = "sequence"
+) -> Dataset:
+    """Pieces of a length from random places of every sequence, of either strand, as reads are.
+
+    A shorter sequence is read whole. An `id` gets the place, `:first-last`, and the strand.
+
+    >>> genome = Dataset.from_dict({"id": ["a"], "sequence": ["AAAAAAAACCCCCCCC"]})
+    >>> reads = draw_reads(genome, 4, count=3)
+    >>> reads["sequence"][:], reads["id"][0]
+    (['CCCC', 'CCCC', 'TTTT'], 'a:11-14(+)')
+    """
+    if length < 1 or count < 1:
+        raise ValueError(f"length={length} and count={count} were given: each is at least 1.")
+    chance = np.random.default_rng(seed)
+    rows, texts, ids = [], [], []
+    names = dataset["id"][:] if "id" in dataset.column_names else [None] * len(dataset)
+    for row, (text, name) in enumerate(zip(dataset[column], names, strict=True)):
+        for _ in range(count):
+            start = int(chance.integers(max(1, len(text) - length + 1)))
+            read, is_turned = text[start : start + length], chance.random() < 0.5
+            rows.append(row)
+            texts.append(reverse_complement(read) if is_turned else read)
+            strand = "-" if is_turned else "+"
+            ids.append(f"{name}:{start + 1}-{start + len(read)}({strand})")
+    return _make_rows(dataset, column, rows, texts, ids)
+
+
+def _make_rows(
+    dataset: Dataset, column: str, rows: list[int], texts: list[str], ids: list
+) -> Dataset:
+    """Rows of a data set by their numbers, with other sequences and ids."""
     changed = {column: texts, "id": ids, "length": [len(text) for text in texts]}
     others = {name: dataset[name][:] for name in dataset.column_names if name not in changed}
     columns = {

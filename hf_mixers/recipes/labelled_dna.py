@@ -12,7 +12,7 @@ from ..data.embedded import load_embedded
 from ..data.filters import filter_lengths, filter_letters
 from ..data.genbank import load_genbank_task
 from ..data.parts import SplitOptions, make_parts
-from ..data.pieces import cut_sequences
+from ..data.pieces import cut_sequences, draw_reads
 from ..data.problems import CLASSES, PROBLEMS, read_as
 from ..data.sequences import load_sequences
 from ..data.splits import subset_stratified
@@ -103,6 +103,14 @@ class DataOptions(RecordOptions):
             " outnumber short ones; default: all."
         },
     )
+    read_length: int | None = field(
+        default=None,
+        metadata={
+            "help": "Take reads of this many bases in place of the sequences of all parts, from"
+            " random places of either strand."
+        },
+    )
+    reads_per_sequence: int = field(default=1, metadata={"help": "Reads of each sequence."})
     train_fraction: float = field(
         default=1.0, metadata={"help": "Share of the training part to use, stratified."}
     )
@@ -120,6 +128,13 @@ class DataOptions(RecordOptions):
     )
 
     def __post_init__(self) -> None:
+        if self.read_length is None and self.reads_per_sequence != 1:
+            raise ValueError("reads_per_sequence requires read_length: there are no reads else.")
+        if self.read_length is not None and (self.read_length < 1 or self.reads_per_sequence < 1):
+            raise ValueError(
+                f"read_length={self.read_length} and reads_per_sequence={self.reads_per_sequence}"
+                " were given: at least 1 is accepted."
+            )
         if self.cut_rounds != 1 and self.cut_training is None:
             raise ValueError("cut_rounds requires cut_training: nothing is cut without it.")
         if self.cut_pieces is not None and self.cut_training is None:
@@ -210,6 +225,16 @@ def load_parts(
         parts = DatasetDict(
             {
                 name: subset_stratified(rows, _smoke_fraction(rows, classes), seed, classes)
+                for name, rows in parts.items()
+            }
+        )
+    if options.read_length:
+        # those of other parts are the same for every seed
+        seeds = {name: seed if name == "train" else 0 for name in parts}
+        count = options.reads_per_sequence
+        parts = DatasetDict(
+            {
+                name: draw_reads(rows, options.read_length, count=count, seed=seeds[name])
                 for name, rows in parts.items()
             }
         )

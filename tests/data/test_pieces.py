@@ -3,7 +3,8 @@
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from hf_mixers.data import cut_sequences
+from hf_mixers.data import cut_sequences, draw_reads
+from hf_mixers.models.dna import reverse_complement
 
 TEXTS = ["ACGT" * 500, "G" * 90, "CA" * 50, "T" * 101]
 
@@ -85,3 +86,25 @@ def test_of_long_sequences_at_most_so_many_pieces_are_kept_each_round_others():
     assert len(set(of_first)) > 4, "other pieces in other rounds"
     with pytest.raises(ValueError, match="most must be at least 1, got 0"):
         cut_sequences(make_rows(), 100, most=0)
+
+
+def test_reads_come_from_random_places_of_both_strands():
+    rows = make_rows()
+    reads = draw_reads(rows, 100, count=40, seed=1)
+    assert reads.features == rows.features
+    assert len(reads) == 160
+    assert set(reads["length"][:]) == {90, 100}
+    for row in reads:
+        name, _, place = row["id"].partition(":")
+        place, strand = place[:-3], place[-2]
+        first, last = map(int, place.split("-"))
+        piece = TEXTS["abcd".index(name)][first - 1 : last]
+        assert row["sequence"] == (reverse_complement(piece) if strand == "-" else piece)
+        assert row["label"] == rows["label"]["abcd".index(name)]
+    strands = [row[-2] for row in reads["id"]]
+    assert 40 < strands.count("-") < 120
+    assert len(set(reads["id"][:40])) > 35
+    assert draw_reads(rows, 100, count=40, seed=1)[:] == reads[:]
+    assert draw_reads(rows, 100, count=40, seed=2)[:] != reads[:]
+    with pytest.raises(ValueError, match="length=0 and count=1"):
+        draw_reads(rows, 0)

@@ -76,6 +76,25 @@ def test_long_sequences_are_cut_for_training_alone(tmp_path):
         DataOptions(cut_training=100, cut_pieces=0)
 
 
+def test_reads_take_the_place_of_the_sequences_of_all_parts(tmp_path):
+    parts = ("train",) * 8 + ("val",) * 2 + ("test",) * 2
+    write_rows(tmp_path / "rows.csv", parts, letters=300)
+    given = {"data": [str(tmp_path / "rows.csv")], "label_column": "kind"}
+    options = DataOptions(**given, read_length=50, reads_per_sequence=3)
+    whole = load_parts(DataOptions(**given), SplitOptions(split_column="part"))
+    drawn = [load_parts(options, SplitOptions(split_column="part"), seed=seed) for seed in (0, 1)]
+    for reads in drawn:
+        for part, rows in reads.items():
+            assert len(rows) == 3 * len(whole[part])
+            assert set(rows["length"]) == {50}
+    assert drawn[0]["test"][:] == drawn[1]["test"][:]
+    assert drawn[0]["train"][:] != drawn[1]["train"][:]
+    with pytest.raises(ValueError, match="reads_per_sequence requires read_length"):
+        DataOptions(reads_per_sequence=2)
+    with pytest.raises(ValueError, match="read_length=0 and reads_per_sequence=1"):
+        DataOptions(**given, read_length=0)
+
+
 def test_bad_and_short_records_are_left_out_if_asked_for(tmp_path, caplog, quiet):
     for name, base in (("cats", "A"), ("dogs", "C")):
         (tmp_path / "data" / name).mkdir(parents=True)

@@ -188,3 +188,30 @@ def test_a_whole_run_leaves_a_masked_language_model(tmp_path, quiet):
     width = 2 * again["config"].get("kmer_hidden_size", 128)
     assert again["parameters"] == results["parameters"] + 2 * 4**2 * width
     assert again["validation"] == {}
+
+
+def test_the_k_mer_part_learns_from_pieces_of_either_strand():
+    data = make_data(max_length=100)
+    model = make_model(find_row("chordmixer"), kmer_strands="both", kmer_phases=1)
+    whole = data.profiles(model.config)
+    pieces = [data.profiles(model.config, (10, 20), epoch) for epoch in (0, 0, 1)]
+    assert torch.equal(pieces[0], pieces[1])
+    assert not torch.equal(pieces[0], pieces[2])
+    # of fewer words, more are missing
+    assert (pieces[0] == 0).sum() > (whole == 0).sum()
+    # pieces as long as any sequence are sequences, whose strands have the same words
+    torch.testing.assert_close(data.profiles(model.config, (100, 100)), whole)
+    history = train_profiles(model, data, epochs=6, batch_size=20, lengths=(15, 60))
+    assert history[-1]["genus_loss"] < history[0]["genus_loss"]
+
+
+def test_bounds_of_pieces_are_checked(tmp_path):
+    make_table().to_csv(str(tmp_path / "genes.csv"))
+    with pytest.raises(ValueError, match="profile_lengths are the shortest and the longest"):
+        pretrain_taxonomy.main(
+            [
+                *("--data", str(tmp_path / "genes.csv"), "--output_dir", str(tmp_path / "run")),
+                *("--settings", '{"kmer_size": 2, "track_size": 4, "intermediate_size": 8}'),
+                *("--profile_epochs", "1", "--profile_lengths", "50", "20", "--use_cpu", "true"),
+            ]
+        )
