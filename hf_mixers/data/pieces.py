@@ -71,7 +71,7 @@ def draw_reads(
     >>> genome = Dataset.from_dict({"id": ["a"], "sequence": ["AAAAAAAACCCCCCCC"]})
     >>> reads = draw_reads(genome, 4, count=3)
     >>> reads["sequence"][:], reads["id"][0]
-    (['CCCC', 'CCCC', 'TTTT'], 'a:11-14(+)')
+    (['GGGG', 'GGGG', 'AAAA'], 'a:12-15(-)')
     """
     if length < 1 or count < 1:
         raise ValueError(f"length={length} and count={count} were given: each is at least 1.")

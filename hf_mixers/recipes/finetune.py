@@ -215,20 +215,20 @@ def start(
 
     A k-mer part that is not the checkpoint's learns before.
 
-    Only where every sequence has one class; not for heads of frozen models, which the trainer
-    trains, nor in several processes. A run that goes on takes the stage from its folder.
+    Not for heads of frozen models, which the trainer trains, nor in several processes. A run that
+    goes on takes the stage from its folder.
     """
     is_trained = options.checkpoint is not None and not options.frozen
     has_classes = model.config.problem_type == "single_label_classification"
     is_flat = model.config.pooling == "flat"
-    is_wanted = is_trained and options.head_start and has_classes and not is_flat
+    is_wanted = is_trained and options.head_start and not is_flat
     if not is_wanted or arguments.world_size > 1:
         return arguments, None
     folder = Path(arguments.output_dir) / HEAD_START
     arguments, goes_on = find_resume(arguments, folder)
     if goes_on:
         return arguments, StartedHead.load(folder)
-    is_new = is_new_part(model.config, stored_fields(options))
+    is_new = has_classes and is_new_part(model.config, stored_fields(options))
     first = learn_profiles(model, tokens, seed=arguments.seed) if is_new else []
     started = start_head(
         model, tokens, bf16=arguments.bf16, seed=arguments.seed, knows_classes=is_new

@@ -1,10 +1,10 @@
 """The first stage of a fine-tuning: a regression on the vectors of the pre-trained model.
 
 Blocks are the costly part of a step, and at first the head, which knows nothing, would only pull
-them about. So every sequence passes the pre-trained model once, and the head starts as a logistic
-regression on the pooled vectors, and on the k-mer profiles where the head reads them too, with the
-L2 penalty that is best on validation rows. What is trained afterwards starts as a good classifier,
-and must be better to be kept.
+them about. So every sequence passes the pre-trained model once, and the head starts as a regression
+on the pooled vectors, and on the k-mer profiles where the head reads them too, with the L2 penalty
+that is best on validation rows. It is logistic for classes and several labels, linear for numbers.
+What is trained afterwards starts as a good classifier, and must be better to be kept.
 """
 
 import json
@@ -16,10 +16,10 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from ..models.losses import SINGLE_LABEL, infer_problem, sequence_loss
 from ..reporting.files import write_json
 from ..training import MixerTrainer
 from ..training.checkpoints import find_checkpoints
@@ -93,7 +93,7 @@ def start_head(
     """Fit the classifier, and that of k-mers, to what they read; the rest stays as it is.
 
     Args:
-        model: A sequence classifier with single labels.
+        model: A sequence classifier, of numbers or several labels too.
         rows: Tokenized `train`, and `validation` to choose the penalty by.
         iterations: Most steps of L-BFGS, for each penalty.
         knows_classes: Whether the classifier is to be kept where no regression has a lower loss on
@@ -102,8 +102,8 @@ def start_head(
     vectors, labels = read_vectors(model, rows, token_budget, bf16, seed)
     centre, scale = find_scale(vectors["train"], model.config.pooled_size)
     scaled = {name: (part - centre) / scale for name, part in vectors.items()}
+    kind = infer_problem(model.config.problem_type, model.config.num_labels, labels["train"])
     weights = model.config.class_weights
-    weights = None if weights is None else torch.tensor(weights).float()
     layers: list[Any] = [model.classifier]
     if len(centre) > model.config.pooled_size:
         layers.append(model.kmer_classifier)
@@ -121,13 +121,16 @@ def start_head(
                 penalty,
                 iterations=iterations,
                 class_weights=weights,
+                problem_type=kind,
             )
         entry = {} if penalty is None else {"head_penalty": penalty}
         for name in scaled:
             logits = scaled[name] @ matrix.T + bias
-            loss = functional.cross_entropy(logits, labels[name], weight=weights)
-            right = (logits.argmax(1) == labels[name]).float().mean()
-            entry |= {f"head_{name}_loss": loss.item(), f"head_{name}_accuracy": right.item()}
+            loss = sequence_loss(logits, labels[name], kind, weights)
+            entry[f"head_{name}_loss"] = loss.item()
+            if kind == SINGLE_LABEL:
+                right = (logits.argmax(1) == labels[name]).float().mean()
+                entry[f"head_{name}_accuracy"] = right.item()
         history.append(entry)
         found.append((matrix, bias))
         logger.info(f"head: {entry}")
@@ -196,9 +199,10 @@ def regress(
     penalty: float,
     *,
     iterations: int = 100,
-    class_weights: Tensor | None = None,
+    class_weights: list[float] | None = None,
+    problem_type: str = SINGLE_LABEL,
 ) -> tuple[Tensor, Tensor]:
-    """Weights `(C, D)` and biases `(C,)` of a logistic regression, by L-BFGS.
+    """Weights `(C, D)` and biases `(C,)` of a regression, logistic or linear, by L-BFGS.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <...>
@@ -216,7 +220,7 @@ def regress(
     def closure() -> Tensor:
         optimizer.zero_grad()
         logits = vectors @ matrix.T + bias
-        loss = functional.cross_entropy(logits, labels, weight=class_weights)
+        loss = sequence_loss(logits, labels, problem_type, class_weights, check=False)
         loss = loss + penalty * matrix.square().sum()
         loss.backward()
         return loss

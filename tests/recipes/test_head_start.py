@@ -9,6 +9,7 @@ from datasets import Dataset
 
 from hf_mixers import DnaTokenizer
 from hf_mixers.data.encode import tokenize_sequences
+from hf_mixers.models.losses import sequence_loss
 from hf_mixers.recipes import head_start
 from hf_mixers.recipes.head_start import StartedHead, keep_better, regress, start_head
 from tests.families import every_family, find_row
@@ -53,6 +54,32 @@ def test_the_model_scores_as_the_regression_and_nothing_else_changes(row, change
     assert len(started.history) == len(head_start.PENALTIES)
 
 
+@pytest.mark.parametrize("kind", ["regression", "multi_label_classification"])
+def test_heads_of_other_kinds_start_as_regressions_too(kind):
+    count = 1 if kind == "regression" else 2
+    row = find_row("chordmixer")
+    model = row.build("sequence_classification", num_labels=count, problem_type=kind, **KMERS)
+    rows = {"train": make_rows(), "validation": make_rows(20, seed=1)}
+    for name, part in rows.items():
+        share = [np.mean(np.isin(ids, [6, 7])) for ids in part["input_ids"]]
+        labels = share if count == 1 else [[float(s > 0.5), float(s <= 0.5)] for s in share]
+        rows[name] = part.remove_columns("labels").add_column("labels", labels)
+    started = start_head(model, rows)
+    best = min(entry["head_validation_loss"] for entry in started.history)
+    assert not any("accuracy" in name for entry in started.history for name in entry)
+    model.eval()
+    with torch.no_grad():
+        logits = torch.cat(
+            [model(torch.as_tensor(ids)[None]).logits for ids in rows["validation"]["input_ids"]]
+        )
+    labels = torch.tensor(rows["validation"]["labels"][:])
+    loss = sequence_loss(logits, labels, kind).item()
+    assert loss == pytest.approx(best, rel=1e-3, abs=1e-3)
+    guess = labels.mean(0, keepdim=True).expand_as(labels)
+    known = guess.logit().clamp(-9, 9) if count == 2 else guess[:, None]
+    assert loss < 0.8 * sequence_loss(known, labels, kind).item()
+
+
 def test_profiles_of_many_words_are_left_out(monkeypatch):
     monkeypatch.setattr(head_start, "MAX_WORDS", 47)
     model = find_row("chordmixer").build("sequence_classification", num_labels=2, **KMERS)
@@ -72,7 +99,7 @@ def test_class_weights_count():
     torch.manual_seed(0)
     vectors, labels = torch.randn(400, 2), torch.randint(2, (400,))
     found = []
-    for weights in (None, torch.tensor([1.0, 20.0])):
+    for weights in (None, [1.0, 20.0]):
         matrix, bias = regress(vectors, labels, 2, 1e-2, class_weights=weights)
         found.append((vectors @ matrix.T + bias).argmax(1).float().mean())
     assert found[0] < 0.9
