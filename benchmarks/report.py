@@ -23,7 +23,11 @@ from .trainings.examples import make_examples_section
 from .trainings.lm_tables import make_combiner_section
 from .trainings.tables import make_trainings_section
 from .trainings.variant_tables import make_planted_section
-from .trainings.zoo_tables import make_microbes_section, make_zoo_section
+from .trainings.zoo_tables import (
+    make_microbes_section,
+    make_reads_section,
+    make_zoo_section,
+)
 
 ROOT = Path(__file__).parents[1]
 # where plots are drawn, and where the pages of the site look for them
@@ -52,6 +56,7 @@ PAGES: dict[str, dict[str, Callable[[Path], str]]] = {
     },
     "model_cards/chordmixer-microbes/README.md": {"microbes": make_microbes_section},
     "model_cards/chordmixer-microbes-large/README.md": {"microbes": make_microbes_section},
+    "model_cards/chordmixer-microbes-reads/README.md": {"reads": make_reads_section},
     "examples/README.md": {"examples": make_examples_section},
 }
 

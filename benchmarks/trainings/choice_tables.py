@@ -31,6 +31,7 @@ PIECES = {
     "choice_contigs_5": "at most 5 (the default)",
     "choice_contigs_20": "at most 20",
     "choice_contigs_all": "all",
+    "choice_contigs_reads": "at most 5; from chordmixer-microbes-reads",
 }
 
 

@@ -31,11 +31,17 @@ OTHERS = {
     ),
     "splice_chordmixer": ("human splice windows, test part", "ChordMixer, from scratch"),
 }
+# models that were fine-tuned on reads, by what names of records end in
+READS = {
+    "microbes_reads": "chordmixer-microbes-reads",
+    "microbes": "chordmixer-microbes, with a new k-mer part",
+}
 _BASELINES = {
     "kmer": "k-mer regression",
     "codon": "codon regression",
     "cnn": "convolutional network",
     "average": "average of all",
+    "kmer_best": "k-mer regression, words and strands chosen",
 }
 
 
@@ -43,7 +49,21 @@ def make_zoo_section(folder: Path) -> str:
     """What the models are, what they reach on these and other data, and how good vectors are."""
     records = read_records(folder)
     others = [_other(records[name], *said) for name, said in OTHERS.items() if name in records]
-    return "\n".join([_models(), make_microbes_section(folder), *others])
+    parts = [_models(), make_microbes_section(folder), make_reads_section(folder), *others]
+    return "\n".join(parts)
+
+
+def make_reads_section(folder: Path) -> str:
+    """Which genus short reads are of, by models that count words of both strands."""
+    records = read_records(folder)
+    rows: dict[str, list[str]] = {}
+    for start, model in READS.items():
+        if record := records.get(f"reads12_{start}"):
+            rows |= {_BASELINES.get(who, model): _cells(r) for who, r in record["test"].items()}
+    header = ["reads of 150 bases, twelve genera, new species, test part"]
+    header += ["balanced accuracy", "95% interval", "accuracy", "ROC-AUC"]
+    table = make_table(header, [[name, *cells] for name, cells in rows.items()])
+    return table if rows else "Not run yet.\n"
 
 
 def make_microbes_section(folder: Path) -> str:
@@ -98,13 +118,15 @@ def _tasks(records: dict[str, Record]) -> str | None:
 
 def _other(record: Record, title: str, name: str) -> str:
     """Balanced accuracy, accuracy and ROC-AUC of a model and its baselines."""
-    rows = []
-    for who, report in record["test"].items():
-        cells = [report["overall"][key] for key in ("balanced_accuracy", "accuracy", "roc_auc")]
-        interval = f"[{cells[0]['low']:.3f}, {cells[0]['high']:.3f}]"
-        values = [f"{cell['value']:.3f}" for cell in cells]
-        rows.append([_BASELINES.get(who, name), values[0], interval, *values[1:]])
+    rows = [[_BASELINES.get(who, name), *_cells(one)] for who, one in record["test"].items()]
     return make_table([title, "balanced accuracy", "95% interval", "accuracy", "ROC-AUC"], rows)
+
+
+def _cells(report: Record) -> list[str]:
+    cells = [report["overall"][key] for key in ("balanced_accuracy", "accuracy", "roc_auc")]
+    interval = f"[{cells[0]['low']:.3f}, {cells[0]['high']:.3f}]"
+    values = [f"{cell['value']:.3f}" for cell in cells]
+    return [values[0], interval, *values[1:]]
 
 
 def _frozen(records: dict[str, Record]) -> str | None:
