@@ -10,9 +10,10 @@ lowered accuracy on validation rows (twelve genera: 0.829 from the head alone, 0
 epoch).
 
 Models whose k-mer part counts words by codon position know genes in their reading frame. For other
-sequences, such as contigs or reads, they get a new k-mer part, which counts words of both strands,
-and long ones are cut into a few pieces each: so that part learns from profiles as noisy as those of
-short sequences, and sequences count about alike (`choice_contigs_*` in the recorded trainings).
+sequences, such as contigs or reads, they get a new k-mer part, which counts words of both strands.
+For models with such a part long sequences are cut into a few pieces each: so they learn from
+profiles as noisy as those of short sequences, and sequences count about alike (`choice_contigs_*`
+in the recorded trainings).
 """
 
 from collections.abc import Mapping, Sequence
@@ -145,19 +146,20 @@ def adapt_fields(
 
 
 def adapt_parts(
-    data: DataOptions, adapted: Mapping[str, Any], parts: DatasetDict, *, seed: int
+    data: DataOptions, fields: Mapping[str, Any], parts: DatasetDict, *, seed: int
 ) -> DatasetDict:
-    """Parts whose long training sequences are cut, where the model gets a new k-mer part.
+    """Parts whose long training sequences are cut, for pre-trained models that count words of both
+    strands.
 
     `data.cut_training`, if given, says it instead.
 
     Args:
-        adapted: What `adapt_fields` chose.
+        fields: Config fields of the checkpoint, and above them what `adapt_fields` chose.
     """
     train = parts["train"]
     longest, most = PIECES
-    is_new = adapted.items() >= WITHOUT_FRAME.items()
-    if not is_new or data.cut_training is not None or max(train["length"]) <= longest:
+    counts_both = fields.get("kmer_size") is not None and fields.get("kmer_strands") == "both"
+    if not counts_both or data.cut_training is not None or max(train["length"]) <= longest:
         return parts
     logger.warning(
         f"Training sequences longer than {longest:,} are cut into pieces, of which at most {most}"

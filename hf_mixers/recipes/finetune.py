@@ -146,7 +146,8 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
     )
     stored = stored_fields(options.model)
     adapted = adapt_fields(options.model, stored, parts["train"]["sequence"]) if stored else {}
-    parts = adapt_parts(options.data, adapted, parts, seed=arguments.seed)
+    if stored and not options.model.frozen:
+        parts = adapt_parts(options.data, {**stored, **adapted}, parts, seed=arguments.seed)
     target = make_target(parts["train"])
     if isinstance(target, Amount):
         parts = scale_labels(parts, target)

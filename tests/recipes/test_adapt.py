@@ -158,6 +158,8 @@ def test_long_sequences_without_a_reading_frame_are_learned_from_in_a_few_pieces
     assert [name[0] for name in made["train"]["id"]] == ["a"] * most + ["b"] * most + ["c"]
     assert max(made["train"]["length"]) <= longest + 100
     assert "are cut into pieces, of which at most 5 of each" in caplog.text
+    known = {"kmer_size": 5, "kmer_strands": "both"}
+    assert adapt_parts(DataOptions(), known, parts, seed=0)["train"][:] == made["train"][:]
     short = DatasetDict(train=rows.select([2]))
     cut = DataOptions(data=["x"], cut_training=60_000)
     for kept in (
