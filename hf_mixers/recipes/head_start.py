@@ -31,7 +31,7 @@ logger = logging.get_logger(__name__)
 
 _WEIGHTS, _HISTORY = "model.safetensors", "history.json"
 # weights of the mean square of the coefficients that are tried; the first one if nothing can be
-PENALTIES = (1e-2, 3e-2, 3e-3, 1e-3)
+PENALTIES = (1e-2, 3e-2, 1e-1, 3e-1, 3e-3, 1e-3)
 # more training rows than these are not read: vectors are held in memory
 MAX_ROWS = 100_000
 # profiles of more words are left out of the regression, for the same reason
