@@ -71,7 +71,8 @@ def _place_rows(
         if 0 < len(members) < len(shares):
             raise ValueError(
                 f"Class {name!r} has {len(members)} examples, {name_row(dataset, members[0])}: a"
-                f" stratified split in {len(shares)} parts needs at least {len(shares)}."
+                f" stratified split in {len(shares)} parts needs at least {len(shares)}. Leave the"
+                " class out, or name the parts in a column."
             )
         if len(members) == 0:
             continue
