@@ -28,6 +28,9 @@ COMPARED = {
     "45 genera, 20 labelled genes of each; `chordmixer-microbes`": (
         *("genus45_few_microbes", "accuracy", "kmer", "k-mer regression"),
     ),
+    "reads of 150 bases, twelve genera, new species; `chordmixer-microbes-reads`": (
+        *("reads12_microbes_reads", "accuracy", "kmer_best", "k-mer regression"),
+    ),
     "contigs of five species, up to 518,565 bases (balanced accuracy); `chordmixer-microbes`": (
         *("contigs5_microbes", "balanced_accuracy", "kmer", "k-mer regression"),
     ),

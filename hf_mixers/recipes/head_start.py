@@ -8,6 +8,7 @@ What is trained afterwards starts as a good classifier, and must be better to be
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ from .profile_start import make_profiles
 logger = logging.get_logger(__name__)
 
 _WEIGHTS, _HISTORY = "model.safetensors", "history.json"
-# weights of the mean square of the coefficients that are tried; the first one if nothing can be
-PENALTIES = (1e-2, 3e-2, 1e-1, 3e-1, 3e-3, 1e-3)
+# weights of the mean square of the coefficients that may be tried, and the first that is
+PENALTIES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0)
+FIRST = PENALTIES.index(1e-2)
 # more training rows than these are not read: vectors are held in memory
 MAX_ROWS = 100_000
 # profiles of more words are left out of the regression, for the same reason
@@ -110,20 +112,11 @@ def start_head(
     with torch.no_grad():
         given = torch.cat([layer.weight for layer in layers], dim=1).float().cpu()
         own = given * scale, layers[0].bias.float().cpu() + given @ centre
-    history, found = [], []
-    for penalty in choose_penalties("validation" in scaled, knows_classes):
-        matrix, bias = own
-        if penalty is not None:
-            matrix, bias = regress(
-                scaled["train"],
-                labels["train"],
-                model.config.num_labels,
-                penalty,
-                iterations=iterations,
-                class_weights=weights,
-                problem_type=kind,
-            )
-        entry = {} if penalty is None else {"head_penalty": penalty}
+    history: list[dict[str, float]] = []
+    found: list[tuple[Tensor, Tensor]] = []
+
+    def try_head(matrix: Tensor, bias: Tensor, **about: float) -> float:
+        entry = dict(about)
         for name in scaled:
             logits = scaled[name] @ matrix.T + bias
             loss = sequence_loss(logits, labels[name], kind, weights)
@@ -134,6 +127,26 @@ def start_head(
         history.append(entry)
         found.append((matrix, bias))
         logger.info(f"head: {entry}")
+        return entry.get("head_validation_loss", 0.0)
+
+    def try_penalty(penalty: float) -> float:
+        fitted = regress(
+            scaled["train"],
+            labels["train"],
+            model.config.num_labels,
+            penalty,
+            iterations=iterations,
+            class_weights=weights,
+            problem_type=kind,
+        )
+        return try_head(*fitted, head_penalty=penalty)
+
+    if knows_classes:
+        try_head(*own)
+    if "validation" in scaled:
+        climb(try_penalty)
+    elif not knows_classes:
+        try_penalty(PENALTIES[FIRST])
     losses = [entry.get("head_validation_loss", 0.0) for entry in history]
     matrix, bias = found[losses.index(min(losses))]
     matrix = matrix / scale
@@ -181,15 +194,25 @@ def find_scale(vectors: Tensor, pooled_size: int) -> tuple[Tensor, Tensor]:
     return centre, torch.cat([pooled.clamp(min=1e-6), (profile + RARE_WORDS) / PROFILE_SCALE])
 
 
-def choose_penalties(has_validation: bool, knows_classes: bool) -> list[float | None]:
-    """Penalties to try; None is the classifier as it is.
+def climb(score: Callable[[float], float]) -> None:
+    """Try penalties from the first one on, upwards while the loss falls, else downwards.
 
-    >>> choose_penalties(False, False), choose_penalties(False, True)
-    ([0.01], [None])
+    >>> climb(lambda penalty: print(penalty) or abs(penalty - 0.1))
+    0.01
+    0.03
+    0.1
+    0.3
     """
-    if not has_validation:
-        return [None if knows_classes else PENALTIES[0]]
-    return [*PENALTIES, *([None] if knows_classes else [])]
+    best = score(PENALTIES[FIRST])
+    for direction in (PENALTIES[FIRST + 1 :], PENALTIES[:FIRST][::-1]):
+        is_lower = False
+        for penalty in direction:
+            loss = score(penalty)
+            if loss >= best:
+                break
+            best, is_lower = loss, True
+        if is_lower:
+            return
 
 
 def regress(

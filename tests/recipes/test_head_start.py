@@ -11,7 +11,7 @@ from hf_mixers import DnaTokenizer
 from hf_mixers.data.encode import tokenize_sequences
 from hf_mixers.models.losses import sequence_loss
 from hf_mixers.recipes import head_start
-from hf_mixers.recipes.head_start import StartedHead, keep_better, regress, start_head
+from hf_mixers.recipes.head_start import StartedHead, climb, keep_better, regress, start_head
 from tests.families import every_family, find_row
 
 KMERS = {"kmer_size": 2, "kmer_phases": 3, "kmer_hidden_size": 6, "pooled_norm": "running"}
@@ -51,7 +51,8 @@ def test_the_model_scores_as_the_regression_and_nothing_else_changes(row, change
     best = min(started.history, key=lambda entry: entry["head_validation_loss"])
     assert loss == pytest.approx(best["head_validation_loss"], rel=1e-3, abs=1e-3)
     assert best["head_validation_accuracy"] > 0.6
-    assert len(started.history) == len(head_start.PENALTIES)
+    tried = [entry["head_penalty"] for entry in started.history]
+    assert 3 <= len(tried) == len(set(tried))
 
 
 @pytest.mark.parametrize("kind", ["regression", "multi_label_classification"])
@@ -92,7 +93,15 @@ def test_profiles_of_many_words_are_left_out(monkeypatch):
 def test_without_validation_rows_one_penalty_is_taken():
     model = find_row("chordmixer").build("sequence_classification", num_labels=2)
     started = start_head(model, {"train": make_rows()})
-    assert [entry["head_penalty"] for entry in started.history] == [head_start.PENALTIES[0]]
+    assert [entry["head_penalty"] for entry in started.history] == [0.01]
+
+
+@pytest.mark.parametrize("best", head_start.PENALTIES)
+def test_the_best_penalty_is_found_wherever_it_lies(best):
+    tried = []
+    climb(lambda penalty: tried.append(penalty) or abs(np.log(penalty / best)))
+    assert best in tried
+    assert len(tried) < len(head_start.PENALTIES)
 
 
 def test_class_weights_count():
