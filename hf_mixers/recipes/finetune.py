@@ -36,6 +36,7 @@ from .options import (
     LeftInt,
     RunArguments,
     change_arguments,
+    settle,
 )
 from .path import (
     Report,
@@ -162,6 +163,7 @@ def finetune(options: FinetuneOptions, arguments: FinetuneArguments) -> dict:
             classes=isinstance(target, Classes),
         )
         warn_of_head_alone(arguments, options.data)
+    arguments = settle(arguments)
     model = make_model(options.model, adapted, parts, target, tokenizer)
     tokens = encode(parts, model, tokenizer)
     arguments, started = start(options.model, model, arguments, tokens)

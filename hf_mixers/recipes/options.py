@@ -182,6 +182,17 @@ def change_arguments(arguments: Arguments, **changes: Any) -> Arguments:
     return replace(arguments, **changes)
 
 
+def settle(arguments: Arguments) -> Arguments:
+    """Arguments in which defaults that were left are plain numbers, which checkpoints can hold."""
+    values = {one.name: getattr(arguments, one.name) for one in fields(arguments) if one.init}
+    plain = {
+        name: float(value) if isinstance(value, LeftFloat) else int(value)
+        for name, value in values.items()
+        if isinstance(value, (LeftFloat, LeftInt))
+    }
+    return change_arguments(arguments, **plain) if plain else arguments
+
+
 def find_checkpoint(arguments: TrainingArguments) -> str | bool | None:
     """`resume_from_checkpoint` as a folder, or as true for the last one in the output folder."""
     given = arguments.resume_from_checkpoint

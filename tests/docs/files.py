@@ -30,7 +30,8 @@ def make_files(folder: Path) -> None:
         for number, (name, genus, _, text) in enumerate(genes)
     )
     (folder / "genes.csv").write_text("id,genus,part,expression,tissues,sequence\n" + "".join(rows))
-    shutil.copy(folder / "genes.csv", folder / "contigs.csv")
+    for name in ("contigs", "reads"):
+        shutil.copy(folder / "genes.csv", folder / f"{name}.csv")
     kinds = ("donor", "acceptor", "decoy")
     windows = (f"w{n},{kinds[n % 3]},{_draw(generator, 80, 81)}\n" for n in range(90))
     (folder / "windows.csv").write_text("id,class,sequence\n" + "".join(windows))

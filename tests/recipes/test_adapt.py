@@ -33,7 +33,7 @@ from hf_mixers.recipes.finetune import FinetuneEvaluation
 from hf_mixers.recipes.head_start import find_resume
 from hf_mixers.recipes.labelled_dna import DataOptions
 from hf_mixers.recipes.models import load_checkpoint
-from hf_mixers.recipes.options import CheckpointOptions
+from hf_mixers.recipes.options import CheckpointOptions, settle
 
 
 def arguments(tmp_path, **changes):
@@ -92,6 +92,9 @@ def test_what_is_set_stays_also_where_it_is_the_default_of_new_models(tmp_path):
     read = Configuration(FinetuneOptions, FinetuneArguments)
     read.read(tmp_path / "run.yaml")
     read.put("training.output_dir", str(tmp_path))
+    plain = settle(parsed)
+    assert {type(getattr(plain, name)) for name in TRAINING} == {int, float}
+    assert all(getattr(plain, name) == value for name, value in defaults.items())
     for found in (parsed, read.build()[1]):
         adapted = adapt_arguments(found, options, 100)
         assert adapted.weight_decay == 0
