@@ -142,6 +142,9 @@ class RowEngine:
         )
         self.collate = FlatCollator() if self.is_sequence else PaddedCollator()
 
+    def watch_frame(self, part: Any) -> None:
+        """Nothing: rows have no reading frame."""
+
     def find_files(self, sources: Sequence[str]) -> list[str]:
         """The files that sources stand for, of the kind that the model was trained on."""
         return list_files(list(sources), _ENDINGS[type(self.preparation)])
