@@ -36,8 +36,8 @@ logger = logging.get_logger(__name__)
 _SMOKE_ROWS = 8
 # rows whose labels tell the most frequent class, where labels are not known beforehand
 _COUNTED = 2000
-# share of the published steps and examples from which on a run is no shortened one: parts that are
-# drawn leave some out
+# share of the published examples from which on a run is no shortened one: a validation part that is
+# drawn leaves some out
 _FULL = 0.85
 # by kind of input
 _PIPELINES = {"ids": "text-classification", "values": "tabular-classification"}
@@ -220,11 +220,12 @@ def describe_result(
     """One row of a results file."""
     steps, rows = trainer.state.global_step, len(task.parts["train"])
     schedule = PROTOCOLS.get(options.model.protocol or "", {}).get(task.name)
-    planned = None
+    planned, is_shortened = None, True
     if schedule is not None:
         published = schedule.count_examples(PUBLISHED_ROWS.get(task.name, rows))
         planned = schedule.steps or round(published / schedule.batch)
         is_shortened = (trainer.state.epoch or 0) * rows < _FULL * published
+        is_shortened |= steps < (schedule.steps or 0)
     count = count_parameters(trainer.model)
     arguments = trainer.args
     return {
@@ -238,7 +239,7 @@ def describe_result(
         "of_base": count / count_base(task) if task.name in BASE_SIZES else None,
         "steps": steps,
         "published_steps": planned,
-        "is_shortened": planned is None or steps < _FULL * planned or is_shortened,
+        "is_shortened": is_shortened,
         "examples": {name: len(rows) for name, rows in task.parts.items()},
         "max_length": task.max_length,
         "seed": arguments.seed,

@@ -28,7 +28,7 @@ from hf_mixers.recipes.arena_models import (
     make_arena_model,
     make_language_model,
 )
-from hf_mixers.recipes.arena_protocols import PROTOCOLS, preset_name, protocol_values
+from hf_mixers.recipes.arena_protocols import PROTOCOLS, Schedule, preset_name, protocol_values
 from hf_mixers.recipes.arena_span import draw_maps, measure_spans
 from hf_mixers.recipes.options import parse_settings
 from hf_mixers.recipes.self_pretrain import NextTokenCollator, SelfPretrainOptions, SingleSequences
@@ -420,6 +420,18 @@ def test_few_examples_make_a_shortened_run_whatever_the_epochs(tmp_path, quiet):
     given = ("--protocol=chordmixer", "--epochs=200", "--batch-size=16", "--parameters=3000")
     invoke("run", "--task=listops", *given, *options, "-o", tmp_path / "run")
     assert read_entry(tmp_path)["is_shortened"]
+
+
+@pytest.mark.parametrize(("steps", "batch", "short"), [(2, 8, False), (1, 8, True), (2, 4, True)])
+def test_a_run_is_as_long_as_its_steps_and_examples(
+    tmp_path, quiet, monkeypatch, steps, batch, short
+):
+    published = {"lra": {"listops": Schedule(1e-3, 8, 2)}}
+    monkeypatch.setattr("hf_mixers.recipes.arena.PROTOCOLS", published)
+    options = [f"--option={name}={value}" for name, value in LISTOPS.items()]
+    given = (f"--steps={steps}", f"--batch-size={batch}", "--protocol=lra", "--parameters=3000")
+    invoke("run", "--task=listops", *given, *options, "-o", tmp_path / "run")
+    assert read_entry(tmp_path)["is_shortened"] is short
 
 
 def test_what_a_task_was_made_with_is_in_the_results(tmp_path, quiet):
