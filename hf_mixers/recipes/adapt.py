@@ -82,7 +82,7 @@ def adapt_arguments(
 
     Args:
         stored: The checkpoint's own config fields.
-        classes: Whether every example has one class, which alone can be smoothed and regressed on.
+        classes: Whether every example has one class: others are not smoothed, and train all layers.
     """
     if model.checkpoint is None or model.frozen:
         return arguments
