@@ -60,10 +60,10 @@ def load_arena_task(name: str, path: str | os.PathLike | None = None, **options)
     for option, value in options.items():
         options[option] = _fit_type(option, value, _hints(function)[option])
     task = function(**options) if path is None else function(path, **options)
-    # of a task that was made before, those count that it was made with
+    # a task that was made before is described by what it was made with, too
     stored = Path(path) / DESCRIPTION if path is not None else None
     made_with = read_description(stored.parent)["options"] if stored and stored.is_file() else {}
-    return replace(task, options={**options, **made_with})
+    return replace(task, options={**made_with, **options})
 
 
 def find_task(name: str) -> TaskKind:

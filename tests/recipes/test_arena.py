@@ -436,10 +436,12 @@ def test_a_run_is_as_long_as_its_steps_and_examples(
 
 def test_what_a_task_was_made_with_is_in_the_results(tmp_path, quiet):
     options = [f"--option={name}={value}" for name, value in SMALL.items()]
-    invoke("make", tmp_path / "made", "--task=pathfinder", "--option=difficulty=easy", *options)
-    given = ("--task=pathfinder", "--data", tmp_path / "made", "--smoke")
+    options += ["--option=difficulty=easy", "--option=padding=max"]
+    invoke("make", tmp_path / "made", "--task=pathfinder", *options)
+    given = ("--task=pathfinder", "--data", tmp_path / "made", "--smoke", "--option=padding=batch")
     invoke("run", *given, "-o", tmp_path / "run")
-    assert read_entry(tmp_path)["task_options"]["difficulty"] == "easy"
+    told = read_entry(tmp_path)["task_options"]
+    assert (told["difficulty"], told["padding"]) == ("easy", "batch")
     with pytest.raises(ValueError, match="holds images of the difficulty 'easy' in parts"):
         load_arena_task("pathfinder", tmp_path / "made", difficulty="hard")
     with pytest.raises(ValueError, match="split='file_order' were given"):
