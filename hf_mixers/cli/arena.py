@@ -30,7 +30,7 @@ def run(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="A family (chordmixer) or type of transformers."),
+        typer.Option("--model", "-m", help="A family (default chordmixer) or transformers type."),
     ] = None,
     data: Data = None,
     task_options: Options = None,
